@@ -24,6 +24,7 @@ from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import Rhythms, plan, rhythms, snapshot_rules
+from ingester.driver.threads import Threads
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.observation import observed
 from ingester.settings import IngesterSettings
@@ -39,6 +40,9 @@ from ingester.worker import first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
 
 log = structlog.get_logger("ingester")
+
+_LOOK = 60.0
+"""Seconds that a statement may take which looks where the next chunks of a snapshot end."""
 
 SettingsWatch = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
 """While its context is open, it calls the given function, from any thread, with each changed configuration."""
@@ -63,7 +67,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
         source = SqlServerSource(connection, query_mode=settings.query_mode)
         offsets = SqlServerOffsets(connection, destination_of(settings))
         offsets.ensure()
-        stored = _stored(settings, connection)
+        stored = _stored(settings, connection, stop)
         locks.ensure()
         _open_queue(settings)
         local, needed = is_local(settings.spark.master), WorkerSettings.of(settings)
@@ -106,12 +110,19 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
         connection.close()
 
 
-def _stored(settings: IngesterSettings, connection: Connection) -> Stored:
+def _stored(settings: IngesterSettings, connection: Connection, stop: threading.Event) -> Stored:
     """Only snapshots that the configuration asks for need their store from the start; a person's command creates it as well."""
     snapshots = SqlServerSnapshots(connection)
     if snapshot_rules(settings, on_gap=settings.on_gap).takes_any:
         snapshots.ensure()
-    return Stored(SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number"), snapshots)
+    numbers = settings.decimals == "number"
+
+    def rows() -> SqlServerRows:
+        return SqlServerRows(
+            Connection(settings.db, proven=True, query_seconds=_LOOK, stop=stop), decimals_as_numbers=numbers
+        )
+
+    return Stored(rows, snapshots, Threads("snapshot").run)
 
 
 class _Reload:

@@ -161,6 +161,11 @@ def untouched(todo: Slice) -> SliceResult:
     return SliceResult(todo.table, None, more=True)
 
 
+def unsettled(result: SliceResult) -> SliceResult:
+    """`result` of a chunk that may have been begun elsewhere too, as far as this worker knows: its driver cannot be reached."""
+    return result if result.done is None else replace(result, done=replace(result.done, settled=False))
+
+
 def failed(todo: Slice, error: Exception) -> SliceResult:
     """The result of a slice that failed, and of which nothing else is known."""
     chunk = None if todo.chunk is None else todo.chunk.id

@@ -22,7 +22,7 @@ from common.observability.stacks import tell_stacks_on_signal
 from common.side_topic import SideTopics
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
-from ingester.slices import Slice, SliceResult, WorkerClock, failed, untouched
+from ingester.slices import Slice, SliceResult, WorkerClock, failed, unsettled, untouched
 from ingester.spark.driver_line import Driver
 from ingester.spark.reach import Reach
 from ingester.sqlserver.connection import Connection
@@ -131,6 +131,8 @@ class Worker:
         else:
             with self._reach.listening(driver):
                 results = self._run_all(now, driver, begun)
+            if now is bundle:
+                results = [unsettled(result) for result in results]
         return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
 
     def _run_all(self, bundle: Sequence[Slice], driver: Driver | None, begun: SteadyTime) -> list[SliceResult]:

@@ -27,7 +27,7 @@ from common.clock import SteadyClock, SteadyTime, UnixTime, steady
 from common.names import TableName
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
-from ingester.slices import Overdue, Piece, Slice, SliceResult, Trouble, failed
+from ingester.slices import Overdue, Piece, Slice, SliceResult, Trouble, failed, unsettled
 
 log = structlog.get_logger("ingester")
 
@@ -88,13 +88,16 @@ def _without_time(todo: Slice) -> Slice:
 
 @dataclass(slots=True)
 class _Bundle:
-    """A bundle that is out. `slices`: those without a result. `lone`: it began with a single slice, not a part."""
+    """A bundle that is out. `slices`: those without a result. `lone`: it began with a single slice, not a part. `begins`: how often a worker
+    has begun it, as far as workers say so."""
 
     backlog: bool
     lone: bool
     slices: dict[tuple[TableName, Piece | None], Slice]
     begun: SteadyTime
     deadline: SteadyTime
+    long: bool = False
+    begins: int = 0
 
     def heard(self, results: Sequence[SliceResult]) -> list[SliceResult]:
         """Those of `results` that are new."""
@@ -116,6 +119,7 @@ class Dispatcher:
         """(bundle, results, whether they are all)"""
         self._quick: list[Slice] = []
         self._backlogs: list[Slice] = []
+        self._long: list[Slice] = []
         self._numbers: Iterator[int] = count()
         self._out: dict[int, _Bundle] = {}
         self._quick_next = False
@@ -126,13 +130,20 @@ class Dispatcher:
         """Queue a slice until a slot is free."""
         (self._backlogs if backlog or todo.table in self._suspects else self._quick).append(todo)
 
+    def add_long(self, todo: Slice) -> None:
+        """Queue a slice that may take hours. Such slices have a quarter of the slots at most, and the other slices share the rest."""
+        self._long.append(todo)
+
     def start(self) -> None:
         """Give waiting slices to the free slots."""
+        slots = self._executor.slots
+        while self._long and self._long_out < max(1, slots // 4) and self.running < slots:
+            self._submit([self._long.pop(0)], backlog=False, long=True)
         quick, lone = bundles(
             self._quick,
             self._backlogs,
-            slots=self._executor.slots,
-            running=self.running,
+            slots=slots - self._long_out,
+            running=self.running - self._long_out,
             running_backlogs=self._backlogs_out(),
             quick_next=self._quick_next,
         )
@@ -159,7 +170,8 @@ class Dispatcher:
     @property
     def room(self) -> int:
         """How many more backlogs could start now."""
-        return backlog_room(self._executor.slots, self.running, self._backlogs_out()) - len(self._backlogs)
+        slots, running = self._executor.slots - self._long_out, self.running - self._long_out
+        return backlog_room(slots, running, self._backlogs_out()) - len(self._backlogs)
 
     @property
     def running(self) -> int:
@@ -184,11 +196,15 @@ class Dispatcher:
     def _backlogs_out(self) -> int:
         return sum(bundle.backlog for bundle in self._out.values())
 
-    def _submit(self, slices: list[Slice], *, backlog: bool) -> None:
+    @property
+    def _long_out(self) -> int:
+        return sum(bundle.long for bundle in self._out.values())
+
+    def _submit(self, slices: list[Slice], *, backlog: bool, long: bool = False) -> None:
         stamped = [self._stamped(todo) for todo in slices]
         number, slices_out = next(self._numbers), {(todo.table, todo.piece): todo for todo in stamped}
         lone = len(stamped) == 1 and stamped[0].piece is None
-        self._out[number] = _Bundle(backlog, lone, slices_out, self._clock(), self._due(stamped))
+        self._out[number] = _Bundle(backlog, lone, slices_out, self._clock(), self._due(stamped), long)
         self._threads.run(partial(self._run, number, stamped))
 
     def _due(self, stamped: Sequence[Slice]) -> SteadyTime:
@@ -205,6 +221,7 @@ class Dispatcher:
             bundle = self._out.get(number)
             if bundle is None:  # it was given up
                 return None
+            bundle.begins += 1
             stamped = [
                 _without_time(todo) if (todo.table, todo.piece) in back else self._stamped(todo) for todo in slices
             ]
@@ -226,7 +243,12 @@ class Dispatcher:
         return [self._judged(found, bundle) for found in bundle.heard(results)]
 
     def _judged(self, result: SliceResult, bundle: _Bundle) -> SliceResult:
-        """`result`, with KILLS_WORKER if so many workers died that the table must be the cause."""
+        """`result`, with KILLS_WORKER if so many workers died that the table must be the cause.
+
+        A chunk that Spark has run twice may still be sent by its first worker, which is cut off and not dead.
+        """
+        if bundle.begins > 1:
+            result = unsettled(result)
         if result.trouble is not Trouble.WORKER_LOST:
             self._suspects.pop(result.table, None)
             return result

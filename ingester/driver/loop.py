@@ -274,7 +274,7 @@ class Loop:
             self._gate.forget(table.name)
         if self._history.turns.takes(table, decision, shut=self._gate.shut):
             return None
-        if table.lease is None:  # a newer owner was met on the way
+        if table.lease is None or not self._history.snapshots.streams(table):  # it has a newer owner, or must stand
             self._roster.put(table.name, TableOutcome.LOCKED)
         elif decision.act is Act.GAP and self._history.gaps.goes_on(table, decision):
             return Moving(table, lease, decision.start, TableOutcome.MORE)
@@ -283,7 +283,8 @@ class Loop:
                 table, lease, decision.upto, TableOutcome.MORE if decision.window.hands_over else TableOutcome.IDLE
             )
         elif decision.act is Act.READ and decision.upto is not None:
-            self._read(table, self._settings.slice(table, lease, decision, decision.upto))
+            announces = self._history.snapshots.rules.of(table.name).after_gap
+            self._read(table, self._settings.slice(table, lease, decision, decision.upto, announces_gaps=announces))
         elif decision.act is Act.GO_OVER and decision.upto is not None:
             self._go_over(table, decision.upto)
         elif decision.act is not Act.GAP:
@@ -363,4 +364,5 @@ class Loop:
                 astray = reading
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
+        self._history.preparing.close()
         self._ownership.close(besides=astray)

@@ -34,8 +34,10 @@ class LoopSettings:
     stop_seconds: float = 5.0
     snapshots: SnapshotRules = NO_SNAPSHOTS
 
-    def slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
-        """What one task may do with `table`, whose window ends at `upto`."""
+    def slice(
+        self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position, *, announces_gaps: bool
+    ) -> Slice:
+        """What one task may do with `table`, whose window ends at `upto`. `announces_gaps`: see Slice."""
         return Slice(
             table=table.name,
             instance=decision.window.instance,
@@ -45,6 +47,6 @@ class LoopSettings:
             rows=self.page_rows,
             seconds=self.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
             skip_gaps=self.skip_gaps,
-            announces_gaps=self.snapshots.of(table.name).after_gap,
+            announces_gaps=announces_gaps,
             row_bytes=table.row_bytes,
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from common.clock import SteadyClock
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.history.gaps import Gaps
+from ingester.driver.history.preparing import Beside, Preparing
 from ingester.driver.history.snapshots import Snapshots
 from ingester.driver.history.turns import Turns
 from ingester.driver.loop_settings import LoopSettings
@@ -21,16 +22,19 @@ from ingester.watch.stats import IngesterStats
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the driver reads of tables and stores of snapshots; both belong to it."""
+    """What the driver reads of tables and stores of snapshots. `rows`: makes one with a connection of its own. `beside`: runs a look at a table
+    in another thread, which may hang. `snapshots` belongs to the loop's thread."""
 
-    rows: Rows
+    rows: Callable[[], Rows]
     snapshots: SnapshotStore
+    beside: Beside
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """The parts; see their modules."""
 
+    preparing: Preparing
     snapshots: Snapshots
     turns: Turns
     gaps: Gaps
@@ -48,9 +52,10 @@ def history(
     chance: Callable[[], float],
 ) -> History:
     """The arguments are parts of a loop."""
+    preparing = Preparing(stored.rows, stored.beside)
     snapshots = Snapshots(
         settings.snapshots,
-        rows=stored.rows,
+        preparing=preparing,
         store=stored.snapshots,
         superseded=ownership.superseded,
         failed=roster.failed,
@@ -60,4 +65,4 @@ def history(
     )
     turns = Turns(snapshots, dispatcher, page_rows=settings.page_rows, seconds=settings.slice_seconds)
     gaps = Gaps(settings.skip_gaps, snapshots, dispatcher, stats, hints, roster.stop, roster.put, turns.slice)
-    return History(snapshots, turns, gaps)
+    return History(preparing, snapshots, turns, gaps)

@@ -57,6 +57,17 @@ class Reports:
             self._failing.add(table)
             log.warning("snapshot waits, retrying", table=table.key, error=why, hint=hint)
 
+    def unrecorded(self, table: TableName, why: DStreamError) -> None:
+        """A round cannot be recorded, and until then the stream stands. Once until a round succeeds."""
+        if table not in self._failing:
+            self._failing.add(table)
+            log.warning(
+                "snapshot cannot be recorded, the table's changes wait, retrying",
+                table=table.key,
+                error=why.message,
+                hint=why.hint,
+            )
+
     def over(self, table: TableName, state: SnapshotState, snapshot: Snapshot, found: RoundOver) -> None:
         """A round was recorded; the snapshot is in `state` now."""
         progress, trouble = found.progress, found.trouble
@@ -96,6 +107,11 @@ class Reports:
         elif self._waits and not tables:
             log.info("tables no longer wait for the state of snapshots")
         self._waits = bool(tables)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the store cannot be used."""
+        return self._refused
 
     def refused(self, why: DStreamError | None) -> None:
         """Why the store cannot be used; None: it can."""

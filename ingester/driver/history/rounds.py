@@ -7,10 +7,10 @@ what was sent behind it is sent again with the same ids.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from common.errors import PermanentError
+from common.errors import DStreamError
 from ingester.history.rows import BaseTable, RowKey
 from ingester.history.snapshot import Chunk, ChunkDone, Snapshot, SnapshotState
 from ingester.history.store import Progress
@@ -58,11 +58,13 @@ def chunks(snapshot: Snapshot, table: BaseTable, bounds: Sequence[RowKey], rows:
 
 @dataclass(frozen=True, slots=True)
 class RoundOver:
-    """What a round came to. `trouble`: the result of the first chunk that failed. `sent`: rows that were sent, recorded or not."""
+    """What a round came to. `trouble`: the result of the first chunk that failed. `sent`: rows that were sent, recorded or not. `rest`: the
+    chunks that are not, or not whole, in `progress`."""
 
     progress: Progress
     sent: int
     trouble: SliceResult | None = None
+    rest: Sequence[Chunk] = ()
 
 
 _ENDS = (Trouble.PERMANENT,)
@@ -73,7 +75,7 @@ def over(snapshot: Snapshot, out: Sequence[Chunk], results: Sequence[SliceResult
     """`results`: one of each chunk of `out`, in any order."""
     by_id = {result.chunk: result for result in results}
     ordered = [by_id[chunk.id] for chunk in out]
-    done, chunks_done, rows, whole = snapshot.done, 0, 0, True
+    done, chunks_done, rows, whole, rest = snapshot.done, 0, 0, True, out
     for chunk, came in zip(out, _dones(ordered), strict=True):
         done = came.upto or (chunk.upto if came.complete else None) or done
         if came.complete or came.upto is not None:  # else it is sent again from its beginning
@@ -81,6 +83,7 @@ def over(snapshot: Snapshot, out: Sequence[Chunk], results: Sequence[SliceResult
         if not came.complete:
             whole = False
             break
+        rest = rest[1:]
     trouble = next((result for result in ordered if result.trouble is not None), None)
     at_the_end = whole and bool(ordered) and (ordered[-1].done or ChunkDone()).ended
     failed = trouble is not None and trouble.trouble in _ENDS and not _behind(trouble, ordered)
@@ -96,10 +99,21 @@ def over(snapshot: Snapshot, out: Sequence[Chunk], results: Sequence[SliceResult
         ),
         sum(came.rows for came in _dones(ordered)),
         trouble,
+        rest,
     )
 
 
-def ended(snapshot: Snapshot, error: PermanentError) -> RoundOver:
+def deadly(found: RoundOver) -> RoundOver:
+    """A round that has killed its worker, as the ones before it: the snapshot ends."""
+    why = "" if found.trouble is None else f": {found.trouble.message}"
+    error = (
+        f"several workers died, one after the other, that read this chunk alone{why} (a value is probably too large for the worker's memory: "
+        "raise the container's memory, or spark.executor.memoryOverhead, or leave the column out of the capture instance)"
+    )
+    return replace(found, progress=replace(found.progress, state=SnapshotState.FAILED, error=error))
+
+
+def ended(snapshot: Snapshot, error: DStreamError) -> RoundOver:
     """A snapshot that cannot begin a round, and never will."""
     text = f"{error.message} ({error.hint})" if error.hint else error.message
     progress = Progress(snapshot.done, snapshot.chunks, snapshot.rows, SnapshotState.FAILED, text)

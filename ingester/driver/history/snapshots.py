@@ -7,23 +7,25 @@ stream comes first. While a chunk may still be sent, however it ended, the strea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import structlog
 
 from common.clock import SteadyClock, SteadyTime
-from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError
+from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.driver.history.pace import Pace
+from ingester.driver.history.preparing import Prepared, Preparing, Request
 from ingester.driver.history.reports import Reports
-from ingester.driver.history.rounds import RoundOver, chunk_rows, chunks, ended, over, tasks
+from ingester.driver.history.rounds import RoundOver, chunks, deadly, ended, over
+from ingester.driver.history.state import NEVER, Known, RoundOut, Unrecorded
 from ingester.driver.tables import TrackedTable
-from ingester.history.rows import BaseTable, RowKey, Rows, RowsQuery
+from ingester.history.rows import BaseTable
 from ingester.history.rules import SnapshotRules
 from ingester.history.snapshot import Chunk, Reason, Snapshot, SnapshotState
 from ingester.history.store import FENCE_SECONDS, SnapshotStore
 from ingester.history.store import Standing as Stored
-from ingester.slices import SliceResult
+from ingester.slices import SliceResult, Trouble
 from ingester.source import CaptureInstance
 from ingester.watch.stats import IngesterStats
 
@@ -31,56 +33,20 @@ log = structlog.get_logger("ingester")
 
 LOOK_SECONDS = 10.0
 """How often the store is asked for snapshots that somebody has asked for: a small query for all tables."""
-_NEVER = SteadyTime(float("-inf"))
-
-
-@dataclass(slots=True)
-class _Round:
-    """A round whose chunks are out."""
-
-    snapshot: Snapshot
-    epoch: int
-    chunks: list[Chunk]
-    begun: SteadyTime
-    results: list[SliceResult] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Unrecorded:
-    """A round that is over and must be recorded before anything else happens with its table."""
-
-    snapshot: Snapshot
-    epoch: int
-    over: RoundOver
-
-
-@dataclass(slots=True)
-class _Table:
-    """What is known of a table under one ownership. `snapshot`: the one to go on with. `fenced`: the stream stands until then."""
-
-    epoch: int
-    pace: Pace
-    snapshot: Snapshot | None = None
-    fenced: SteadyTime = _NEVER
-    streams: bool = True
-    """Whether the stream comes first."""
-    round: _Round | None = None
-    unrecorded: _Unrecorded | None = None
-    row_bytes: float | None = None
-    hurried: bool = False
-    """Whether it was made due, and no pass has looked at it since: to hurry it again would only delay it."""
-    announced: str | None = None
-    """The snapshot whose beginning was logged."""
+DEATHS = 3
+"""After so many dead workers in a row that read one chunk alone, its rows are the cause."""
+_OWES_SECONDS = 120.0
+"""For how long a stream waits for that: a table that cannot be read must not hold its changes for ever."""
 
 
 class Snapshots:
-    """`rows` and `store` belong to the driver. Only the loop calls it. `superseded`: called for a table that has a newer owner."""
+    """`store` belongs to the driver. Only the loop calls it. `superseded`: called for a table that has a newer owner."""
 
     def __init__(
         self,
         rules: SnapshotRules,
         *,
-        rows: Rows,
+        preparing: Preparing,
         store: SnapshotStore,
         superseded: Callable[[TrackedTable, str], None],
         failed: Callable[[TrackedTable, DStreamError], None],
@@ -89,17 +55,18 @@ class Snapshots:
         chance: Callable[[], float],
     ) -> None:
         self.rules = rules
-        self._rows = rows
+        self._preparing = preparing
         self._store = store
         self._superseded = superseded
         self._failed = failed
         self._stats = stats
         self._clock = clock
         self._chance = chance
-        self._tables: dict[TableName, _Table] = {}
-        self._looked_at = _NEVER
-        self._throttled_at = _NEVER
+        self._tables: dict[TableName, Known] = {}
+        self._looked_at = NEVER
+        self._throttled_at = NEVER
         self._reports = Reports(clock)
+        self._ensured = False
         self._why: DStreamError | None = None
         """Why the store did not answer the last time."""
 
@@ -116,9 +83,11 @@ class Snapshots:
         unknown = [table for table in owned if self._known(table) is None]
         if unknown and not self._take_over(unknown):
             owned = [table for table in owned if table not in unknown]
-        return [table for table in owned if table.lease is not None and self._stream_may(table)]
+        return [
+            table for table in owned if self._known(table) is not None and (self.streams(table) or self._owes(table))
+        ]
 
-    def _known(self, table: TrackedTable) -> _Table | None:
+    def _known(self, table: TrackedTable) -> Known | None:
         """What is known of `table`; None if it was claimed since."""
         known = self._tables.get(table.name)
         return known if known is not None and table.lease is not None and known.epoch == table.lease.epoch else None
@@ -132,19 +101,24 @@ class Snapshots:
         self._reports.waits([], None)
         for table in tables:
             assert table.lease is not None
-            known = self._tables[table.name] = _Table(table.lease.epoch, Pace(self._chance))
+            known = self._tables[table.name] = Known(table.lease.epoch, Pace(self._chance))
             self._take_in(known, stored.get(table.name, Stored()))
+            if self._reports.is_refused:  # a right was lost, and a chunk of another owner may still be sent
+                known.fenced = SteadyTime(self._clock() + FENCE_SECONDS)
+            self._stats.turned()
             if table.offset is None and self.rules.of(table.name).initial:
                 self.add(table, Reason.INITIAL)
         return True
 
-    def _take_in(self, known: _Table, stored: Stored) -> None:
+    def _take_in(self, known: Known, stored: Stored) -> None:
         known.snapshot = stored.snapshot
         if stored.fence_seconds > 0:
             known.fenced = SteadyTime(self._clock() + stored.fence_seconds)
+            if known.owes_until == NEVER and stored.snapshot is not None and stored.snapshot.attempt > 0:
+                known.owes_until = SteadyTime(self._clock() + _OWES_SECONDS)
 
     def _standings(self, tables: Sequence[TableName]) -> dict[TableName, Stored] | None:
-        """None if the store did not answer. One that this login may not use has nothing: nothing can have been sent either."""
+        """None if the store did not answer; nothing if this login may no longer use it."""
         self._looked_at = self._clock()
         try:
             found = dict(self._store.standings(tables))
@@ -159,9 +133,20 @@ class Snapshots:
         self._reports.refused(None)
         return found
 
-    def _stream_may(self, table: TrackedTable) -> bool:
+    def streams(self, table: TrackedTable) -> bool:
+        """Whether the stream of `table` need not stand."""
         known = self._known(table)
-        return known is not None and known.unrecorded is None and self._clock() >= known.fenced
+        return (
+            known is not None and known.unrecorded is None and self._clock() >= known.fenced and not self._owes(table)
+        )
+
+    def _owes(self, table: TrackedTable) -> bool:
+        """Whether a chunk that may have been on its way is to be read again, after the fence and before the stream goes on: what comes later
+        still is then a copy of a message that was sent, by its id, and duplicate detection removes it."""
+        known = self._known(table)
+        if known is None or known.unrecorded is not None or known.snapshot is None:
+            return False
+        return known.fenced <= self._clock() < known.owes_until
 
     # orders
 
@@ -170,7 +155,9 @@ class Snapshots:
         assert table.lease is not None
         known = self._tables[table.name]
         try:
-            self._store.ensure()
+            if not self._ensured:
+                self._store.ensure()
+                self._ensured = True
             self._store.add(table.name, table.lease.epoch, reason)
         except ConnectionLost:
             del self._tables[table.name]  # so that it is taken over again
@@ -198,25 +185,30 @@ class Snapshots:
             for name, found in (stored or {}).items():
                 if owned[name].round is None and owned[name].unrecorded is None:
                     owned[name].snapshot = found.snapshot
+        for name, answer in self._preparing.answers():
+            if name in owned:
+                owned[name].prepared = answer
         due = [
-            name for name, known in owned.items() if not known.hurried and (self._lowered(known) or self._due(known))
+            name
+            for name, known in owned.items()
+            if not known.hurried and (self._lowered(known) or (self._due(known) and not self._preparing.asks(name)))
         ]
         for name in due:
             owned[name].hurried = True
         return due
 
-    def _lowered(self, known: _Table) -> bool:
+    def _lowered(self, known: Known) -> bool:
         """Whether the stream may go on that stood because of the fence. Once."""
-        if known.fenced == _NEVER or self._clock() < known.fenced:
+        if known.fenced == NEVER or self._clock() < known.fenced:
             return False
-        known.fenced = _NEVER
+        known.fenced = NEVER
         return True
 
-    def _due(self, known: _Table) -> bool:
+    def _due(self, known: Known) -> bool:
         if known.round is not None or self._clock() < known.fenced:
             return False
         if known.unrecorded is not None:
-            return known.pace.may_begin(self._clock(), _NEVER)
+            return known.pace.may_begin(self._clock(), NEVER)
         return known.snapshot is not None and known.pace.may_begin(self._clock(), self._throttled_at)
 
     def throttled(self) -> None:
@@ -230,15 +222,52 @@ class Snapshots:
         """How many tables have chunks out."""
         return sum(known.round is not None for known in self._tables.values())
 
-    def turn(self, table: TrackedTable, *, pending: bool) -> bool:
-        """Whether a round of `table` is next rather than its stream, which has something to read if `pending`."""
+    def turn(self, table: TrackedTable, instance: CaptureInstance, *, pending: bool, room: int) -> bool:
+        """Whether a round of `table` is next rather than its stream, which has something to read if `pending`. `room`: for how many tasks."""
         known = self._known(table)
         if known is None or known.snapshot is None or not self._due(known):
             return False
-        if pending and known.streams:
+        if not self._prepared(table, known, known.snapshot, instance, room):
+            return False
+        if pending and known.streams and not self._owes(table):
             known.streams = False
             return False
         return True
+
+    def _prepared(
+        self, table: TrackedTable, known: Known, snapshot: Snapshot, instance: CaptureInstance, room: int
+    ) -> bool:
+        """Whether the next round was prepared; if not, it is now under way."""
+        found = known.prepared
+        if found is not None and found.fits(snapshot) and not isinstance(found.error, TransientError):
+            return True
+        known.prepared = None
+        if found is not None and found.fits(snapshot) and found.error is not None:
+            known.plain = True  # the next look is for one chunk, in case it took too long to find where several end
+            self._fails(table, known, found.error.message, found.error.hint, self._clock())
+            return False
+        self._prepare(table, known, snapshot, instance, room)
+        return False
+
+    def _prepare(
+        self, table: TrackedTable, known: Known, snapshot: Snapshot, instance: CaptureInstance, room: int
+    ) -> None:
+        rules = self.rules
+        alone = known.plain or known.deaths > 1 or known.pace.one_task(self._clock(), self._throttled_at)
+        bounds = not known.plain and (not alone or snapshot.where is not None)
+        request = Request(
+            snapshot, instance, rules.chunk_rows, rules.rate, 1 if alone else room, known.row_bytes, bounds
+        )
+        self._preparing.ask(table.name, request)
+
+    def _again(self, known: Known, found: RoundOver) -> Prepared | None:
+        """What the chunks that were not recorded are begun with once more: the same ones, so that all of their rows are sent again."""
+        snapshot, first = known.snapshot, found.rest[0]
+        if snapshot is None:
+            return None
+        request = Request(snapshot, first.table.instance, first.rows, None, len(found.rest), None)
+        bounds = [chunk.upto for chunk in found.rest if chunk.upto is not None]
+        return Prepared(request, first.table, first.rows, bounds)
 
     def postpone(self, table: TrackedTable) -> None:
         """No round of `table` can begin just now."""
@@ -246,7 +275,7 @@ class Snapshots:
             known.pace.postpone(self._clock())
 
     def round(self, table: TrackedTable, instance: CaptureInstance, *, room: int) -> list[Chunk]:
-        """The chunks of the next round, for at most `room` tasks; none if it cannot begin now. Raises ConnectionLost."""
+        """The chunks of the next round, which was prepared, for at most `room` tasks; none if it cannot begin now. Raises ConnectionLost."""
         known = self._tables[table.name]
         assert known.snapshot is not None
         begun = self._clock()
@@ -263,45 +292,30 @@ class Snapshots:
             return []
         known.snapshot = snapshot
         if snapshot is None:
-            self._looked_at = _NEVER
+            self._looked_at = NEVER
             return []
-        try:
-            out = self._chunks(table, known, snapshot, instance, room)
-        except ConnectionLost:
-            raise
-        except PermanentError as error:
-            known.unrecorded = _Unrecorded(snapshot, known.epoch, ended(snapshot, error))
+        found, known.prepared = known.prepared, None
+        assert found is not None
+        if found.table is None:
+            assert found.error is not None
+            known.unrecorded = Unrecorded(snapshot, known.epoch, ended(snapshot, found.error))
             self._record(table, known)
             return []
-        except DStreamError as error:
-            self._fails(table, known, error.message, error.hint, begun)
-            return []
-        known.round = _Round(snapshot, known.epoch, out, begun)
+        known.plain = False
+        self._announce(table, known, snapshot, found.table)
+        exact = self.rules.of(table.name).exact
+        most = len(found.bounds) if self._owes(table) else 1 if known.deaths > 1 else room
+        out = chunks(snapshot, found.table, found.bounds[:most], found.rows, exact=exact)
+        known.round = RoundOut(snapshot, known.epoch, out, begun)
+        following = replace(snapshot, done=out[-1].upto or snapshot.done)
+        self._prepare(table, known, following, instance, room)
         return out
 
-    def _chunks(
-        self, table: TrackedTable, known: _Table, snapshot: Snapshot, instance: CaptureInstance, room: int
-    ) -> list[Chunk]:
-        base = self._rows.table(instance)
-        self._announce(table, known, snapshot, base)
-        rules = self.rules
-        rows = chunk_rows(rules.chunk_rows, known.row_bytes or base.row_bytes, rules.rate)
-        wanted = tasks(room, rows, rules.rate)
-        if known.pace.one_task(self._clock(), self._throttled_at):
-            wanted = 1
-        bounds: Sequence[RowKey] = ()
-        if base.order and (wanted > 1 or snapshot.where is not None):  # a condition may choose few of many rows
-            bounds = self._rows.bounds(RowsQuery(base, rows, after=snapshot.done, where=snapshot.where), wanted)
-        return chunks(snapshot, base, bounds, rows, exact=rules.of(table.name).exact)
-
-    def _announce(self, table: TrackedTable, known: _Table, snapshot: Snapshot, base: BaseTable) -> None:
-        if known.announced == snapshot.id:
-            return
-        if snapshot.where is not None:
-            self._rows.check(base, snapshot.where)
-        known.announced = snapshot.id
-        self._stats.snapshot(table.name, running=True)
-        self._reports.begins(table.name, snapshot, base)
+    def _announce(self, table: TrackedTable, known: Known, snapshot: Snapshot, base: BaseTable) -> None:
+        if known.announced != snapshot.id:
+            known.announced = snapshot.id
+            self._stats.snapshot(table.name, running=True)
+            self._reports.begins(table.name, snapshot, base)
 
     def settled(self, result: SliceResult) -> bool:
         """Take in the result of a chunk. Whether its round is over; `record` it then."""
@@ -314,7 +328,13 @@ class Snapshots:
         if len(out.results) < len(out.chunks):
             return False
         found = over(out.snapshot, out.chunks, out.results)
-        known.round, known.unrecorded, known.streams = None, _Unrecorded(out.snapshot, out.epoch, found), True
+        if found.trouble is not None and found.trouble.trouble is Trouble.WORKER_LOST:
+            known.deaths += 1
+            if known.deaths > DEATHS and len(out.chunks) == 1:
+                found = deadly(found)
+        else:
+            known.deaths = 0
+        known.round, known.unrecorded, known.streams = None, Unrecorded(out.snapshot, out.epoch, found), True
         failed = found.trouble is not None
         known.pace.round_over(self._clock(), begun=out.begun, sent=found.sent, rate=self.rules.rate, failed=failed)
         self._stats.read_rows(result.table, found.sent)
@@ -328,7 +348,7 @@ class Snapshots:
             except ConnectionLost as error:  # the next pass meets it too, and reports it
                 log.debug("snapshot not recorded yet", table=table.name.key, error=error.message)
 
-    def _record(self, table: TrackedTable, known: _Table) -> None:
+    def _record(self, table: TrackedTable, known: Known) -> None:
         assert known.unrecorded is not None
         snapshot, found = known.unrecorded.snapshot, known.unrecorded.over
         try:
@@ -345,10 +365,15 @@ class Snapshots:
             known.fenced = SteadyTime(self._clock() + FENCE_SECONDS)
             return
         except DStreamError as error:
-            self._fails(table, known, error.message, error.hint, self._clock())
+            known.pace.round_over(self._clock(), begun=self._clock(), sent=0, rate=None, failed=True)
+            self._reports.unrecorded(table.name, error)
             return
         known.unrecorded = None
         self._take_in(known, stored.get(table.name, Stored()))
+        if found.trouble is None and found.progress.lowers:
+            known.owes_until = NEVER
+        elif found.rest and self._clock() < known.owes_until and known.deaths < 2:
+            known.prepared = self._again(known, found)
         self._reports.over(table.name, state, snapshot, found)
         self._stats.snapshot(table.name, running=known.snapshot is not None, failed=state is SnapshotState.FAILED)
 
@@ -356,6 +381,6 @@ class Snapshots:
         del self._tables[table.name]
         self._superseded(table, error.message)
 
-    def _fails(self, table: TrackedTable, known: _Table, why: str, hint: str | None, begun: SteadyTime) -> None:
+    def _fails(self, table: TrackedTable, known: Known, why: str, hint: str | None, begun: SteadyTime) -> None:
         known.pace.round_over(self._clock(), begun=begun, sent=0, rate=None, failed=True)
         self._reports.fails(table.name, why, hint)

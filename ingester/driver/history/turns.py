@@ -7,6 +7,7 @@ from dataclasses import replace
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.history.snapshots import Snapshots
 from ingester.driver.tables import Act, Decision, TrackedTable
+from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import CaptureInstance
 
@@ -25,30 +26,38 @@ class Turns:
 
     def takes(self, table: TrackedTable, decision: Decision, *, shut: bool) -> bool:
         """Whether a round of a snapshot has begun, so that `table` is out. `shut`: the queue refuses messages. Raises ConnectionLost."""
-        if decision.act not in (Act.READ, Act.WAIT, Act.ADVANCE) or table.offset is None or table.successor is not None:
+        if decision.act is Act.GO_OVER or table.successor is not None:
             return False
-        if not self._snapshots.turn(table, pending=decision.act is not Act.WAIT):
+        if (
+            table.offset is None and decision.act is not Act.WAIT
+        ):  # with nothing captured yet there is no offset to wait for
             return False
-        room = self._dispatcher.room
+        if decision.act is Act.GAP and self._snapshots.streams(table):
+            return False
+        room, instance = self._dispatcher.room, decision.window.instance
+        if not self._snapshots.turn(table, instance, pending=decision.act is not Act.WAIT, room=max(1, room)):
+            return False
         if shut or (room < 1 and self._snapshots.rounds_out):
             self._snapshots.postpone(table)
             return False
-        chunks = self._snapshots.round(table, decision.window.instance, room=max(1, room))
+        chunks = self._snapshots.round(table, instance, room=max(1, room))
         for chunk in chunks:
-            todo = self.slice(table, decision.window.instance)
-            seconds = self._seconds if chunk.table.order else _ONE_PASS_SECONDS
-            self._dispatcher.add(replace(todo, seconds=seconds, chunk=chunk), backlog=True)
+            todo = replace(self.slice(table, instance, decision.start), chunk=chunk)
+            if chunk.table.order:
+                self._dispatcher.add(todo, backlog=True)
+            else:
+                self._dispatcher.add_long(replace(todo, seconds=_ONE_PASS_SECONDS))
         return bool(chunks)
 
-    def slice(self, table: TrackedTable, instance: CaptureInstance) -> Slice:
-        """One that begins and ends at the offset."""
+    def slice(self, table: TrackedTable, instance: CaptureInstance, first: Position) -> Slice:
+        """One that begins and ends at the offset, or at `first` without one."""
         assert table.lease is not None
-        assert table.offset is not None
+        at = first if table.offset is None else table.offset
         return Slice(
             table=table.name,
             instance=instance,
-            start=table.offset,
-            upto=table.offset,
+            start=at,
+            upto=at,
             epoch=table.lease.epoch,
             rows=self._page_rows,
             seconds=self._seconds,

@@ -53,7 +53,7 @@ class Run:
             LoopSettings({SWAP: Rhythm(0.05, 0.1)}, {SWAP: "swap"}, 3, 10, 0.0, skip_gaps),
             source=SqlServerSource(driver),
             offsets=offsets,
-            stored=Stored(FakeRows(), FakeSnapshots(lambda: 0.0)),
+            stored=Stored(FakeRows, FakeSnapshots(lambda: 0.0), lambda look: look()),
             leases=self.leases,
             executor=ThreadExecutor(drain),
             stats=IngesterStats([SWAP], clock=steady),

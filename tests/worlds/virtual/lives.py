@@ -214,7 +214,7 @@ class Life:
             ),
             source=ModelSource(parts.database, parts.point),
             offsets=parts.offsets,
-            stored=Stored(ModelRows(parts.database, parts.point), parts.store),
+            stored=Stored(lambda: ModelRows(parts.database, parts.point), parts.store, lambda look: look()),
             leases=self._keeper,
             executor=self,
             stats=IngesterStats(tables, clock=self.clock),

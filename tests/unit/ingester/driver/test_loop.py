@@ -116,7 +116,7 @@ class World:
             ),
             source=source or self.source,
             offsets=self.offsets,
-            stored=Stored(self.rows, self.snapshots),
+            stored=Stored(lambda: self.rows, self.snapshots, lambda look: look()),
             leases=self.leases,
             executor=self.executor,
             stats=self.stats,
