@@ -58,6 +58,7 @@ class Chunk:
 
     `number` counts a snapshot's chunks from 1. `last`: nothing else of the snapshot is to be sent, so the last row of the table is the
     snapshot's last. `exact`: keys that changed since the slice's start are left to the stream. `attempt`, `round`: see Snapshot.
+    `rate`: the most rows that it sends in a second; None: no limit.
     """
 
     snapshot: str
@@ -72,6 +73,7 @@ class Chunk:
     exact: bool = False
     attempt: int = 0
     round: int = 0
+    rate: int | None = None
 
     @property
     def id(self) -> ChunkId:

@@ -7,6 +7,7 @@ its result says how far it came, and whether anything of it is still under way. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ EXACT_BYTES: Final = 32 * 1024 * 1024
 CAPTURE_SECONDS: Final = 120.0
 """For how long rows are held back: capture reads the log every five seconds, unless it lags or its job does not run."""
 _POLL_SECONDS: Final = 1.0
+"""The longest wait at a time, so that a stop is noticed and the fence is held meanwhile."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,7 @@ class ChunkDrain:
 
 @dataclass(slots=True)
 class _Run:
-    """A chunk under way. `done`: how far it came."""
+    """A chunk under way. `done`: how far it came. `due`: when its next page is due by the rate."""
 
     todo: Slice
     chunk: Chunk
@@ -101,9 +103,11 @@ class _Run:
     progress: SliceProgress
     pages: PageSender
     done: ChunkDone = field(default_factory=ChunkDone)
+    due: float = -math.inf
 
     def as_it_is(self) -> None:
-        """Send each page as soon as it is read."""
+        """Send each page as soon as it is read, and due."""
+        self.due = self.by.parts.clock()
         piece, made = _Piece(), RowChanges(self.chunk, self.todo.start)
         with self._reading() as pages:
             while True:
@@ -115,9 +119,8 @@ class _Run:
                     return None
                 if not read.more:
                     return self._complete(ended=read.ended)
-                if self.bounds.refuses_a_page() or self.bounds.ends_after_a_page():
+                if not self._goes_on():
                     return None
-                self.bounds.refuse_expired()
                 piece = rest
 
     def exactly(self) -> None:
@@ -152,7 +155,18 @@ class _Run:
         """Rows of the next page."""
         with self.progress.asking_the_queue(self.by.parts.clock):
             batch = self.by.parts.sender.batch_bytes()
-        return page_rows(self.todo.rows, self.progress.row_bytes, min(batch, PAGE_BYTES // BATCHES))
+        rows = page_rows(self.todo.rows, self.progress.row_bytes, min(batch, PAGE_BYTES // BATCHES))
+        return rows if self.chunk.rate is None else min(rows, self.chunk.rate)
+
+    def _goes_on(self) -> bool:
+        """Whether another page may begin, once it is due. The fence is held on meanwhile; a stop and the end of its time end the wait."""
+        while not (self.bounds.refuses_a_page() or self.bounds.ends_after_a_page()):
+            self.bounds.refuse_expired()
+            early = self.due - self.by.parts.clock()
+            if self.chunk.rate is None or early <= 0:
+                return True
+            self.by.parts.wait(min(early, _POLL_SECONDS))
+        return False
 
     def _ends(self) -> bool:
         """Whether the chunk ends before anything of it can be sent. Its time being up is no reason: capture decides how long it takes."""
@@ -213,6 +227,8 @@ class _Run:
     def _passed(self, keys: Sequence[RowKey]) -> None:
         if keys:
             self.done = replace(self.done, upto=keys[-1] or None, rows=self.done.rows + len(keys))
+            if self.chunk.rate is not None:  # time in which nothing could be sent is not made up for
+                self.due = max(self.due + len(keys) / self.chunk.rate, self.by.parts.clock())
 
     def _complete(self, *, ended: bool) -> None:
         self.done = replace(self.done, upto=self.chunk.upto or self.done.upto, complete=True, ended=ended)

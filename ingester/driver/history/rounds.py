@@ -31,9 +31,17 @@ def tasks(room: int, rows: int, rate: int | None) -> int:
     return max(1, room if rate is None else min(room, rate // rows))
 
 
-def chunks(snapshot: Snapshot, table: BaseTable, bounds: Sequence[RowKey], rows: int, *, exact: bool) -> list[Chunk]:
+def chunks(
+    snapshot: Snapshot,
+    table: BaseTable,
+    bounds: Sequence[RowKey],
+    rows: int,
+    *,
+    exact: bool,
+    rate: int | None = None,
+) -> list[Chunk]:
     """The next round: a chunk up to each of `bounds`, or without any the rest of the table. The rest is always alone, so that its last row is
-    the last that is sent of the snapshot."""
+    the last that is sent of the snapshot. `rate`: pauses between rounds keep to it, and a table without an order, which has one round, itself."""
 
     def chunk(number: int, after: RowKey | None, upto: RowKey | None) -> Chunk:
         return Chunk(
@@ -49,6 +57,7 @@ def chunks(snapshot: Snapshot, table: BaseTable, bounds: Sequence[RowKey], rows:
             exact=exact,
             attempt=snapshot.attempt,
             round=snapshot.round,
+            rate=None if table.order else rate,
         )
 
     if not bounds:

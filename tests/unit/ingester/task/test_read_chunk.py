@@ -527,3 +527,51 @@ def test_a_stored_topic_that_is_no_side_topic_ends_the_snapshot_before_a_row_is_
     assert (result.trouble, bench.sender.sent, bench.fence.held) == (Trouble.PERMANENT, [], [])
     assert result.message.startswith(f"reading chunk 4 of snapshot {SNAPSHOT}: topic {topic!r}: ")
     assert done(result) == ChunkDone(settled=True)
+
+
+HEAP = BaseTable(instance(), (), 10)
+
+
+def test_a_pass_keeps_to_its_rate_and_has_no_page_that_is_larger(bench: Bench) -> None:
+    begun, at = bench.steady, list[float]()
+    bench.sender.after_send = lambda: at.append(bench.steady)
+    result = bench.run(table=HEAP, last=True, rate=2)
+    assert done(result) == ChunkDone(None, 10, complete=True, ended=True, settled=True)
+    assert {query.rows for query in bench.rows.asked} == {2}
+    assert at[-1] - begun == pytest.approx(
+        (10 - 3) / 2
+    )  # all but the last page, and the row before it that was held back
+    assert max(bench.waited) <= 1.0
+
+
+def test_time_in_which_nothing_could_be_sent_is_not_made_up_for(bench: Bench) -> None:
+    slow = [10.0]
+    bench.sender.before_send = lambda: setattr(bench, "steady", bench.steady + (slow.pop() if slow else 0.0))
+    bench.run(table=HEAP, last=True, rate=2)
+    assert sum(bench.waited) == pytest.approx((10 - 3 - 1) / 2)
+
+
+def test_the_fence_is_held_while_a_pass_waits_for_its_rate(bench: Bench) -> None:
+    bench.rows.ids = list(range(40))
+    bench.todo = replace(bench.todo, seconds=1000.0)
+    assert done(bench.run(table=HEAP, last=True, rate=1)).complete
+    assert len(bench.sender.sent) == 40
+    assert len(bench.fence.held) >= 38 / 20
+
+
+@pytest.mark.parametrize("ends", ["stop", "time"])
+def test_a_stop_or_the_end_of_its_time_ends_the_wait_for_the_rate(bench: Bench, ends: str) -> None:
+    def waits(seconds: float) -> None:
+        bench.wait(seconds)
+        bench.stops = ends == "stop" and len(bench.waited) == 3
+
+    bench.keep(wait=waits)
+    bench.todo = replace(bench.todo, seconds=60.0 if ends == "stop" else 3.0)
+    result = bench.run(table=HEAP, last=True, rate=1)
+    assert (result.trouble, result.more, done(result).complete, done(result).settled) == (None, True, False, True)
+    assert sum(bench.waited) == 3.0
+
+
+def test_a_chunk_without_a_rate_waits_for_nothing(bench: Bench) -> None:
+    bench.run(table=HEAP, last=True)
+    assert bench.waited == []

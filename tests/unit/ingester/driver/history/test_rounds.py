@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,3 +122,9 @@ def test_chunks_of_wide_rows_and_of_slow_snapshots_are_smaller() -> None:
     assert tasks(8, 10_000, None) == 8
     assert tasks(8, 500, 500) == 1
     assert tasks(8, 1_000, 4_000) == 4
+
+
+def test_a_pass_keeps_to_the_rate_by_itself_and_chunks_do_so_by_their_rounds() -> None:
+    fresh, heap = replace(RUNNING, done=None), replace(TABLE, order=())
+    assert [chunk.rate for chunk in chunks(fresh, heap, (), 10, exact=False, rate=5)] == [5]
+    assert [chunk.rate for chunk in chunks(RUNNING, TABLE, [key(20)], 10, exact=False, rate=5)] == [None]
