@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.check import NOT_KNOWN, Finding, Fix, by_hand, by_sql, fail, failed, ok, warn
+from common.check import NOT_KNOWN, Finding, Fix, Outcome, by_hand, by_sql, fail, failed, ok, warn
 from common.errors import ConnectionLost, DStreamError, TransientError
 from common.names import TableName
 from ingester.history.rows import BaseTable, RowsQuery
@@ -16,6 +16,7 @@ from ingester.sqlserver.findings import Session
 from ingester.sqlserver.hints import MAKE_SNAPSHOTS, ROWS_FILTERED, USE_SNAPSHOTS
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import operating as queries_of_operating
 from ingester.sqlserver.sql import rights
 from ingester.sqlserver.sql import snapshots as queries
 from ingester.sqlserver.sql.history.base_table import SqlServerTable, base_of
@@ -30,31 +31,46 @@ _PASSES = by_hand("it passes by itself, or the session that holds the table has 
 
 
 def findings(connection: Connection, settings: IngesterSettings, session: Session) -> Iterator[Finding]:
-    """None where no snapshot is configured and none was asked for."""
+    """Without a snapshot in the configuration only what would make one wait that somebody asks for."""
     configured = [each for each in settings.schedule if each.snapshot != "never" or settings.on_gap == "snapshot"]
-    yield from _store(connection, session, needed=bool(configured))
+    store = list(_store(connection, session, needed=bool(configured)))
+    usable = all(each.outcome is Outcome.OK for each in store)
+    yield from store
     if not configured:
         return
     states = SqlServerSource(connection, query_mode=settings.query_mode).states([each.name for each in configured])
     rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
     for each in configured:
-        if states[each.name].instances:
-            yield _table(rows, each, states[each.name].instances[-1], session)
+        if not states[each.name].instances:
+            continue
+        found = _table(rows, each, states[each.name].instances[-1], session)
+        if usable or found.outcome is not Outcome.OK:  # nothing is well where none can be taken
+            yield found
 
 
 def _store(connection: Connection, session: Session, *, needed: bool) -> Iterator[Finding]:
     fix = by_sql(rights.MAKE_SNAPSHOTS, rights.use_snapshots(session.user))
     if connection.rows(queries.TABLE_MISSING)[0][0]:
+        absent = "does not exist" if _sees_all(connection) else "does not exist, or this login may not see it"
         if needed and all(connection.rows(queries.MAY_MAKE)[0]):
             yield ok(_SUBJECT, "dbo.cdc_snapshots does not exist yet and is created at the first start")
         elif needed:
-            text = "dbo.cdc_snapshots does not exist, and this login may not create and use it"
+            text = f"dbo.cdc_snapshots {absent}; this login may not create and use it, so the ingester does not start"
             yield fail(_SUBJECT, text, MAKE_SNAPSHOTS, fix=fix)
+        elif not _sees_all(connection):
+            yield ok(_SUBJECT, f"dbo.cdc_snapshots {absent}: a snapshot that is asked for waits until it may use it")
     elif connection.rows(queries.MAY_USE)[0][0]:
         yield ok(_SUBJECT, "dbo.cdc_snapshots may be read and written")
     else:
-        text = "this login may not read dbo.cdc_snapshots, or not write to it: no snapshot can be taken"
+        text = "this login may not read dbo.cdc_snapshots, or not write to it: a snapshot that is asked for waits"
+        if needed:
+            text = "this login may not read dbo.cdc_snapshots, or not write to it: the ingester does not start"
         yield (fail if needed else warn)(_SUBJECT, text, USE_SNAPSHOTS, fix=fix)
+
+
+def _sees_all(connection: Connection) -> bool:
+    """Whether a table that this login does not see does not exist."""
+    return bool(connection.rows(queries_of_operating.SEES_ALL_TABLES)[0][0])
 
 
 def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, session: Session) -> Finding:

@@ -97,6 +97,20 @@ def test_one_that_somebody_asked_for_and_this_login_cannot_take(place: Place) ->
     assert checked(place).said("fail", "snapshots")
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_table_of_snapshots_that_may_be_hidden_is_not_said_to_be_missing(place: Place, exists: bool) -> None:
+    """The server hides what a login has no right on; a snapshot that somebody asks for waits for this login's ingester then."""
+    if exists:
+        place.execute("CREATE TABLE dbo.cdc_snapshots (id INT)")
+    offsets_table(place)
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON OBJECT::dbo.Persons", "VIEW DATABASE STATE")
+    hidden = "dbo.cdc_snapshots does not exist, or this login may not see it"
+    assert checked(place, "").said("ok", "snapshots").startswith(hidden)
+    report = checked(place)
+    assert report.said("fail", "snapshots").startswith(hidden)
+    assert not report.each("ok", OF_PERSONS)  # none can be taken
+
+
 def test_a_table_that_somebody_holds_is_a_warning(place: Place) -> None:
     place.execute("INSERT INTO dbo.Persons VALUES (1, N'a', N'b')")
     with place.login.connect() as held, held.cursor() as cursor:
