@@ -305,7 +305,7 @@ class Snapshots:
         self._announce(table, known, snapshot, found.table)
         exact = self.rules.of(table.name).exact
         most = len(found.bounds) if self._owes(table) else 1 if known.deaths > 1 else room
-        out = chunks(snapshot, found.table, found.bounds[:most], found.rows, exact=exact)
+        out = chunks(snapshot, found.table, found.bounds[:most], found.rows, exact=exact, rate=self.rules.rate)
         known.round = RoundOut(snapshot, known.epoch, out, begun)
         following = replace(snapshot, done=out[-1].upto or snapshot.done)
         self._prepare(table, known, following, instance, room)

@@ -274,6 +274,16 @@ def test_a_rate_is_kept() -> None:
     assert times[7] - times[0] >= 7.0
 
 
+def test_the_pass_over_a_table_without_an_order_gets_the_rate() -> None:
+    it = world(rate=5)
+    it.rows.ordered = False
+    it.snapshots.ask(PERSONS)
+    rates: list[int | None] = []
+    it.chunks.next = [lambda todo: rates.append(None if todo.chunk is None else todo.chunk.rate)]
+    it.run(20)
+    assert rates == [5]
+
+
 def test_a_gap_is_an_event_and_a_snapshot_where_the_rules_say_so() -> None:
     it = world(after_gap=True)
     it.offsets.stored[PERSONS] = position(2)
