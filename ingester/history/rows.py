@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingester.position import Position
 from ingester.source import CaptureInstance
+
+PAGE_BYTES: Final = 4 * 2**20
+"""About how many bytes of rows a page holds at most: little of a worker's memory, since one page is sent while another is read. A larger row
+is a page of its own."""
 
 RowKey = tuple[str, ...]
 """The values of a row in the columns that order its table, as text that reads back to exactly the same values.

@@ -18,7 +18,7 @@ import orjson
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
 from common.side_topic import SideTopics
 from ingester.change import Change
-from ingester.history.rows import RowKey, RowPage
+from ingester.history.rows import PAGE_BYTES, RowKey, RowPage
 from ingester.history.snapshot import Chunk, ChunkDone
 from ingester.history.store import Fence
 from ingester.slices import Slice, SliceResult, in_trouble
@@ -31,8 +31,6 @@ from ingester.task.page_size import BATCHES, page_rows
 from ingester.task.send_page import PageSender, SliceProgress
 from ingester.transform import transformed
 
-PAGE_BYTES: Final = 4 * 1024 * 1024
-"""The most bytes of a page, about: one is sent while another is read."""
 EXACT_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of rows that are held back until capture has passed them. A chunk that is larger ends before the next page."""
 CAPTURE_SECONDS: Final = 120.0

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.names import TableName
-from ingester.history.rows import BaseTable, RowKey, RowPage, RowPages, RowsQuery
+from ingester.history.rows import PAGE_BYTES, BaseTable, RowKey, RowPage, RowPages, RowsQuery
 from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
@@ -39,9 +39,6 @@ from ingester.sqlserver.sql.history.base_table import (
 )
 from ingester.sqlserver.sql.history.keys import known_form, parameters
 from ingester.sqlserver.sql.history.rows import PageText
-
-PAGE_BYTES = 4 * 2**20
-"""How much text and binary a page holds before it ends; a larger row is a page of its own."""
 
 CHANGED_KEYS = 100_000
 """How many keys that changed are held in memory. More changed only where the stream is far behind, or in one large transaction."""
@@ -82,7 +79,7 @@ _Found = TypeVar("_Found")
 class SqlServerRows:
     """`connection`: its own, since a pass over a table is one statement. `decimals_as_numbers`: the setting of that name.
 
-    `page_bytes`: how much a page holds, whatever its number of rows. `changed_keys`: how many `changed_since` returns.
+    `page_bytes`: how much text and binary a page holds, whatever its number of rows. `changed_keys`: how many `changed_since` returns.
     """
 
     def __init__(
