@@ -24,6 +24,10 @@ PORT = 443
 
 SUBPROTOCOL = "AMQPWSB10"
 
+UNACKNOWLEDGED_MS = 1000
+"""How long what was sent may go without an acknowledgement of TCP, as in the SDK's transport over plain TLS. Else the system would go on for a
+quarter of an hour to send what a process has left behind that died, and messages arrive long after others have taken its place."""
+
 _LONGEST_ANSWER = 65_536
 """The most octets that are read of a proxy's answer."""
 
@@ -90,9 +94,12 @@ def _dialled(proxy: Proxy, guard: Guard) -> socket.socket:
 
 def _handshaken(sock: socket.socket, url: str, guard: Guard) -> websocket.WebSocket:
     try:
-        return websocket.create_connection(
+        made = websocket.create_connection(
             url, timeout=guard.left(), socket=sock, subprotocols=[SUBPROTOCOL], skip_utf8_validation=True
         )
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS)
+        return made
     except BaseException:
         sock.close()
         raise

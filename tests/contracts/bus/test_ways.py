@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
+import common.servicebus.connection.websocket
 import common.servicebus.sender
 from common.bus.ports import QueueNeed
 from common.errors import ConfigurationError, TransientError
 from common.message import Message
+from common.servicebus.connection.deadline import Guard
 from common.servicebus.listening import listen
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
@@ -86,6 +88,27 @@ def test_messages_go_and_come_over_websocket(emulator: ServiceBusEmulator, queue
     with closing(ServiceBus.of(in_the_clear(emulator))) as bus:
         exchange(bus, queue, session)
         listen(bus.address, queue, sessions=session is not None)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="an option of Linux")
+@pytest.mark.parametrize("proxied", [False, True])
+def test_what_a_dead_process_has_left_to_send_over_websocket_is_soon_given_up(
+    emulator: ServiceBusEmulator, proxy: HttpProxy, ca: str, monkeypatch: pytest.MonkeyPatch, *, proxied: bool
+) -> None:
+    made: list[Any] = []
+
+    def connect(transport: Any, guard: Guard) -> None:
+        connected(transport, guard)
+        made.append(transport)
+
+    connected = common.servicebus.connection.websocket.connect
+    monkeypatch.setattr(common.servicebus.connection.websocket, "connect", connect)
+    settings = through(proxy, emulator, ca_file=ca) if proxied else in_the_clear(emulator)
+    with closing(ServiceBus.of(settings)) as bus, closing(bus.sender("plain")) as sender:
+        sender.send([Message(b"x", "m")])
+        (transport,) = made
+        left = transport.sock.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert left == 1000
 
 
 @pytest.mark.parametrize(("queue", "session"), [("plain", None), ("lanes", "a")])
