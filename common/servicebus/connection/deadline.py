@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import socket
+import struct
 import threading
 import time
 from types import TracebackType
@@ -22,6 +23,8 @@ from common.errors import DStreamError, TransientError
 _NAP = 5.0
 """The most seconds that the watching thread sleeps while calls come and go; only a nearer deadline wakes it."""
 
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Close with a reset. socket(7), SO_LINGER."""
 _HINT = (
     "if this repeats, something on the way (a firewall, a proxy, a load balancer) accepts connections and drops what is sent, or the service "
     "is in trouble"
@@ -87,6 +90,8 @@ class Guard:
         for one in (self.connecting, _socket_of(self.handle)):
             if one is not None:
                 try:
+                    # What was not acknowledged is dropped when the socket is closed: it must not arrive when nobody expects it any more.
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
                     # The plain one's: an SSLSocket's own would drop its TLS, and the SDK would go on in clear text.
                     socket.socket.shutdown(one, socket.SHUT_RDWR)
                 except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -314,3 +315,15 @@ def test_no_batch_is_waited_for_longer_than_the_callers_time(emulator: ServiceBu
 
 def active(emulator: ServiceBusEmulator, queue: str) -> int:
     return emulator.admin.get(queue).counts.active
+
+
+def test_a_socket_that_is_cut_closes_with_a_reset() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+        peer, _ = server.accept()
+        guard = Guard("a namespace")
+        guard.handle = SimpleNamespace(
+            _handler=SimpleNamespace(_connection=SimpleNamespace(_transport=SimpleNamespace(sock=one)))
+        )
+        guard.within(5.0, "sending").cut()
+        assert struct.unpack("ii", one.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)) == (1, 0)
+        peer.close()
