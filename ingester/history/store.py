@@ -60,7 +60,7 @@ class SnapshotStore(Fence, Protocol):
     """What the driver uses."""
 
     def ensure(self) -> None:
-        """Create the store, or add what an older one lacks. Keeps every row. Raises PermanentError if this login may not."""
+        """Create the store if there is none; one that is there stays as it is. Raises PermanentError if this login may not create or use it."""
         ...
 
     def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
