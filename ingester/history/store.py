@@ -20,7 +20,7 @@ FENCE_SECONDS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredSnapshots:
     """What the store has for a table. `snapshot`: the one that runs, else the oldest that waits; None: there is none.
 
     `fence_seconds`: for how long something of any snapshot of the table may still be sent; 0: the stream may go on.
@@ -63,7 +63,7 @@ class SnapshotStore(Fence, Protocol):
         """Create the store if there is none; one that is there stays as it is. Raises PermanentError if this login may not create or use it."""
         ...
 
-    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
+    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, StoredSnapshots]:
         """For each of `tables`, in one round trip. A store that does not exist has nothing, nor has one that this login never could read.
 
         Asked after a claim, it knows each fence that an older owner has raised: later ones are refused.

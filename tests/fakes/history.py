@@ -9,7 +9,7 @@ from common.errors import LeaseLost
 from common.names import TableName
 from ingester.history.rows import RowKey, RowsQuery
 from ingester.history.snapshot import ChunkDone, ChunkId, Reason, Snapshot, SnapshotState
-from ingester.history.store import Progress, Standing
+from ingester.history.store import Progress, StoredSnapshots
 from ingester.slices import Slice, SliceResult, failed
 from tests.fakes.rows import FakeRows
 
@@ -37,15 +37,15 @@ class FakeSnapshots:
     def ensure(self) -> None:
         self._raise()
 
-    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
+    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, StoredSnapshots]:
         self._raise()
         return {table: self._standing(table.key) for table in tables}
 
-    def _standing(self, key: str) -> Standing:
+    def _standing(self, key: str) -> StoredSnapshots:
         ours = [snapshot for snapshot in self.stored.values() if snapshot.table == key]
         open_ones = sorted((one for one in ours if one.state in _OPEN), key=lambda one: _OPEN.index(one.state))
         fence = max((self.fences.get(one.id, 0.0) - self.clock() for one in ours), default=0.0)
-        return Standing(open_ones[0] if open_ones else None, max(0.0, fence))
+        return StoredSnapshots(open_ones[0] if open_ones else None, max(0.0, fence))
 
     def add(self, table: TableName, epoch: int, reason: Reason) -> None:
         self._raise()

@@ -24,7 +24,7 @@ from ingester.history.rows import BaseTable
 from ingester.history.rules import SnapshotRules
 from ingester.history.snapshot import Chunk, Reason, Snapshot, SnapshotState
 from ingester.history.store import FENCE_SECONDS, SnapshotStore
-from ingester.history.store import Standing as Stored
+from ingester.history.store import StoredSnapshots as Stored
 from ingester.slices import SliceResult, Trouble
 from ingester.source import CaptureInstance
 from ingester.watch.stats import IngesterStats

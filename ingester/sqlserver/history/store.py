@@ -15,7 +15,7 @@ from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester.history.rows import RowKey
 from ingester.history.snapshot import ChunkId, Reason, Snapshot, SnapshotState
-from ingester.history.store import Progress, Standing
+from ingester.history.store import Progress, StoredSnapshots
 from ingester.locks import this_owner
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
 from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
@@ -24,7 +24,7 @@ from ingester.sqlserver.sql.changes import Statement
 
 _TABLE_THERE, _NO_TABLE = 2714, 208
 _LONGEST_ERROR = 2000
-NOTHING = Standing()
+NOTHING = StoredSnapshots()
 
 
 class SqlServerSnapshots:
@@ -53,7 +53,7 @@ class SqlServerSnapshots:
             if not is_error(error, _TABLE_THERE):
                 raise
 
-    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
+    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, StoredSnapshots]:
         """A login that never could read the table has raised no fence: its streams go on, and it takes no snapshots."""
         statements = [
             queries.standings([table.key for table in tables[first : first + queries.TABLES_A_STATEMENT]])
@@ -177,10 +177,10 @@ def read(row: Sequence[Any]) -> Snapshot:
     )
 
 
-def _standing(rows: Sequence[Sequence[Any]]) -> Standing:
+def _standing(rows: Sequence[Sequence[Any]]) -> StoredSnapshots:
     """`rows`: milliseconds of the fence, and the snapshot, in the order in which they were asked for."""
     fenced = max((row[0] for row in rows), default=0)
     found = [read(row[1:]) for row in rows]
     running = [each for each in found if each.state is SnapshotState.RUNNING]
     waiting = [each for each in found if each.state is SnapshotState.WAITING]
-    return Standing(next(iter(running + waiting), None), fenced / 1000)
+    return StoredSnapshots(next(iter(running + waiting), None), fenced / 1000)

@@ -18,7 +18,7 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from ingester.history.snapshot import Reason, Snapshot, SnapshotState
-from ingester.history.store import Progress, SnapshotStore, Standing
+from ingester.history.store import Progress, SnapshotStore, StoredSnapshots
 from ingester.locks import this_owner
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
@@ -73,7 +73,7 @@ def set_state(store: SnapshotStore, request: pytest.FixtureRequest) -> SetState:
     return everywhere
 
 
-def standing(store: SnapshotStore, table: TableName = PERSONS) -> Standing:
+def standing(store: SnapshotStore, table: TableName = PERSONS) -> StoredSnapshots:
     return store.standings([table])[table]
 
 
@@ -102,7 +102,7 @@ def sent(rows: int, *key: str, state: SnapshotState = RUNNING, lowers: bool = Tr
 
 
 def test_a_table_that_nobody_asked_for_has_nothing(store: SnapshotStore) -> None:
-    assert store.standings([PERSONS, ORDERS]) == {PERSONS: Standing(), ORDERS: Standing()}
+    assert store.standings([PERSONS, ORDERS]) == {PERSONS: StoredSnapshots(), ORDERS: StoredSnapshots()}
     assert store.standings([]) == {}
 
 
@@ -110,7 +110,7 @@ def test_what_was_asked_for_waits_under_an_id_of_its_own(store: SnapshotStore) -
     found = waiting(store, Reason.GAP)
     assert found == Snapshot(found.id, "dbo.Persons", Reason.GAP, WAITING)
     assert re.fullmatch(r"[0-9a-f]{12}", found.id) or isinstance(store, FakeSnapshots)
-    assert standing(store, ORDERS) == Standing()
+    assert standing(store, ORDERS) == StoredSnapshots()
 
 
 @in_sql
@@ -128,7 +128,7 @@ def test_the_same_reason_is_not_asked_for_twice_before_the_first_row_was_read(
 def test_one_that_is_over_does_not_stand_in_for_another(store: SnapshotStore, state: str, set_state: SetState) -> None:
     first = waiting(store)
     set_state(state)
-    assert standing(store) == Standing()
+    assert standing(store) == StoredSnapshots()
     assert waiting(store).id != first.id
 
 
@@ -371,7 +371,7 @@ def test_one_that_is_over_stands_no_longer(store: SnapshotStore, run: Run, state
     snapshot = begun(store)
     progress = Progress(("9",), 2, 20, state, "x" * 3000 if state is FAILED else None)
     assert store.record(snapshot.id, PERSONS, 1, None, progress) is state
-    assert standing(store) == Standing()
+    assert standing(store) == StoredSnapshots()
     assert run("SELECT state, LEN(error) FROM dbo.cdc_snapshots") == [(state.value, 2000 if state is FAILED else None)]
 
 
@@ -425,7 +425,7 @@ def test_what_a_person_has_set_during_a_round_wins_and_the_progress_is_kept(
     hold(store, snapshot)
     set_state(state)
     assert store.record(snapshot.id, PERSONS, 1, None, sent(10, "5")) is state
-    assert standing(store) == Standing()
+    assert standing(store) == StoredSnapshots()
     assert run("SELECT state, done, row_count FROM dbo.cdc_snapshots") == [(state.value, '["5"]', 10)]
 
 
@@ -535,7 +535,7 @@ def test_making_it_twice_keeps_every_row(login: Login, store: SnapshotStore) -> 
 
 def test_a_store_that_does_not_exist_has_nothing(login: Login) -> None:
     with closing(SqlServerSnapshots(connection(login))) as absent:
-        assert absent.standings([PERSONS, ORDERS]) == {PERSONS: Standing(), ORDERS: Standing()}
+        assert absent.standings([PERSONS, ORDERS]) == {PERSONS: StoredSnapshots(), ORDERS: StoredSnapshots()}
 
 
 @in_sql
@@ -556,7 +556,7 @@ def test_somebody_who_holds_the_table_is_waited_for_a_second_only(login: Login, 
 def test_a_row_that_somebody_deleted_is_nobodys_round(store: SnapshotStore, run: Run) -> None:
     snapshot = begun(store)
     run("DELETE FROM dbo.cdc_snapshots")
-    assert standing(store) == Standing()
+    assert standing(store) == StoredSnapshots()
     with pytest.raises(LeaseLost):
         hold(store, snapshot)
     with pytest.raises(LeaseLost):
@@ -582,7 +582,7 @@ def test_a_login_that_may_neither_make_nor_use_it_keeps_its_streams(limited: Sql
     with pytest.raises(PermanentError) as refused:
         limited.ensure()
     assert refused.value.hint == MAKE_SNAPSHOTS
-    assert standing(limited) == Standing()
+    assert standing(limited) == StoredSnapshots()
 
 
 @in_sql
@@ -593,7 +593,7 @@ def test_a_store_that_somebody_else_made_is_used_once_it_was_granted(
     with pytest.raises(PermanentError) as refused:
         limited.ensure()
     assert refused.value.hint in (MAKE_SNAPSHOTS, USE_SNAPSHOTS)
-    assert standing(limited) == Standing()
+    assert standing(limited) == StoredSnapshots()
     run("GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots TO limited")
     limited.ensure()
     began = limited.begin(snapshot.id, PERSONS, 1)

@@ -11,7 +11,7 @@ from common.names import Ordering, TableName
 from ingester.change import Change
 from ingester.history.rows import BaseTable, Row, RowKey, RowPage, RowPages, RowsQuery
 from ingester.history.snapshot import ChunkId, Reason, Snapshot, SnapshotState
-from ingester.history.store import Progress, Standing
+from ingester.history.store import Progress, StoredSnapshots
 from ingester.position import Position
 from ingester.source import (
     CaptureInstance,
@@ -247,17 +247,17 @@ class ModelSnapshots:
     def ensure(self) -> None:
         _wait(self.world)
 
-    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
+    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, StoredSnapshots]:
         _wait(self.world)
         found = {table: self._standing(table.key) for table in tables}
         _wait(self.world)
         return found
 
-    def _standing(self, key: str) -> Standing:
+    def _standing(self, key: str) -> StoredSnapshots:
         ours = [snapshot for snapshot in self.stored.values() if snapshot.table == key]
         open_ones = sorted((one for one in ours if one.state in _OPEN), key=lambda one: _OPEN.index(one.state))
         fence = max((self.fences.get(one.id, 0.0) - self.world.now for one in ours), default=0.0)
-        return Standing(open_ones[0] if open_ones else None, max(0.0, fence))
+        return StoredSnapshots(open_ones[0] if open_ones else None, max(0.0, fence))
 
     def fenced(self) -> bool:
         return any(until > self.world.now for until in self.fences.values())
