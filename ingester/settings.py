@@ -111,6 +111,9 @@ class SparkSettings(Settings):
     )
 
 
+OnGap = Literal["fail", "skip", "snapshot"]
+
+
 @dataclass(frozen=True, slots=True)
 class TableSettings:
     """One table with its own settings."""
@@ -120,6 +123,8 @@ class TableSettings:
     max_poll_interval: timedelta
     snapshot: Mode = "never"
     exact: bool = False
+    on_gap: OnGap = "fail"
+    """What follows a gap of this table: `snapshot` also where its mode is `when_needed`."""
 
 
 class IngesterSettings(Topology):
@@ -133,7 +138,7 @@ class IngesterSettings(Topology):
     tables_overrides: TablesOverrides = Field(
         default_factory=TablesOverrides, description="Tables that differ from the defaults."
     )
-    on_gap: Literal["fail", "skip", "snapshot"] = Field(
+    on_gap: OnGap = Field(
         default="fail",
         description=(
             "What happens when cleanup removed changes that were not read: `fail` stops that table and logs how to go on, `skip` goes on "
@@ -143,7 +148,7 @@ class IngesterSettings(Topology):
     )
     snapshot: SnapshotSettings = Field(
         default_factory=SnapshotSettings,
-        description="The rows that the tables hold now, sent beside their changes. See history.md.",
+        description="The rows that the tables hold now, sent as well as their changes. See history.md.",
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",
@@ -233,8 +238,9 @@ class IngesterSettings(Topology):
                 name,
                 (own.poll_interval if (own := overrides.get(name)) else None) or usual.poll_interval,
                 (own.max_poll_interval if own else None) or usual.max_poll_interval,
-                (own.snapshot.mode if own else None) or self.snapshot.mode,
+                mode := (own.snapshot.mode if own else None) or self.snapshot.mode,
                 bool(self.snapshot.exact if own is None or own.snapshot.exact is None else own.snapshot.exact),
+                "snapshot" if mode == "when_needed" else self.on_gap,
             )
             for name in self.tables
         )

@@ -83,15 +83,22 @@ def gap(after: Position, low_watermark: Position | None) -> Gap | None:
     return Gap(after, low_watermark)
 
 
-def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
-    """Changes were removed before they were read: which, and what to do."""
+GOES_ON = {
+    "skip": "the ingester goes on by itself at the low watermark",
+    "snapshot": "the ingester goes on by itself with a gap event and a snapshot",
+}
+
+
+def gap_error(instance: CaptureInstance, found: Gap, *, on_gap: str = "fail") -> PermanentError:
+    """Changes were removed before they were read: which, and what to do. `on_gap`: what the ingester does, as in the settings."""
     return PermanentError(
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
-        hint=(
+        hint=GOES_ON.get(
+            on_gap,
             "cleanup has passed the offset, or Change Data Capture was off for a while: to go on at the low watermark run "
             f"dstream offsets set {_argument(instance.table)} --earliest --skip and restart the ingester, "
-            'see "When changes were lost" in docs/fail.md'
+            'see "When changes were lost" in docs/fail.md',
         ),
     )
 

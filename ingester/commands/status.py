@@ -18,7 +18,7 @@ from ingester.commands.stores import Database, LocksSeen, database, locks_seen
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
 from ingester.position import Position
-from ingester.settings import IngesterSettings
+from ingester.settings import IngesterSettings, OnGap
 from ingester.source import Hints, TableState
 from ingester.sqlserver.hints import ADD_OWNERS
 from ingester.watch.retention import headroom
@@ -75,7 +75,8 @@ def tables_seen(
     locks = looking.result()
     if locks.unknown is not None:
         unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
-    found = [judged(table, facts, locks, hints, words) for table in tables]
+    on_gap = {each.name: each.on_gap for each in settings.schedule}
+    found = [judged(table, facts, locks, hints, words, on_gap=on_gap[table]) for table in tables]
     if facts.lags is not None:
         failed = [(table, error) for table, error in facts.lags.items() if isinstance(error, DStreamError)]
         unread += [Unread(f"lag of {table.key}", error.message, error.hint) for table, error in failed]
@@ -121,9 +122,9 @@ def _request(table: TableName, state: TableState, stored: Mapping[str, StoredOff
 
 
 def judged(
-    table: TableName, facts: Facts, locks: LocksSeen, hints: Hints, words: Callable[[Position], str]
+    table: TableName, facts: Facts, locks: LocksSeen, hints: Hints, words: Callable[[Position], str], *, on_gap: OnGap
 ) -> TableStatus:
-    """What the answers mean for `table`. Pure. `words`: a position for a person."""
+    """What the answers mean for `table`. Pure. `words`: a position for a person. `on_gap`: what follows a gap of the table."""
     row = None if facts.stored is None else facts.stored.get(table.key)
     state = None if facts.states is None else facts.states[table]
     times = None if facts.times is None else facts.times.offsets.get(table.key)
@@ -142,7 +143,7 @@ def judged(
         lag=lag if isinstance(lag, Lag) else None,
         headroom=_headroom(facts.retention, times),
         instance=choose_instance(instances, position)[0].name if instances else None,
-        problem=None if state is None else _problem(table, state, row, hints),
+        problem=None if state is None else _problem(table, state, row, hints, on_gap),
     )
 
 
@@ -150,7 +151,7 @@ def _headroom(retention: float | None, times: OffsetTimes | None) -> float | Non
     return None if retention is None or times is None else headroom(retention, times.age)
 
 
-def _problem(table: TableName, state: TableState, row: StoredOffset | None, hints: Hints) -> str | None:
+def _problem(table: TableName, state: TableState, row: StoredOffset | None, hints: Hints, on_gap: OnGap) -> str | None:
     if (absence := hints.absence(table, state)) is not None:
         return absence
     if row is None or row.position is None:
@@ -161,7 +162,7 @@ def _problem(table: TableName, state: TableState, row: StoredOffset | None, hint
         return "the table was dropped and created again: the unread changes of the former one are lost"
     instance, _ = choose_instance(state.instances, row.position)
     lost = gap(row.position, instance.start)
-    return None if lost is None else _sentence(gap_error(instance, lost))
+    return None if lost is None else _sentence(gap_error(instance, lost, on_gap=on_gap))
 
 
 def _sentence(error: PermanentError) -> str:

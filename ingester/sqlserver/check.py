@@ -117,8 +117,8 @@ class _Database:
         """Each table separately, so that an error of one does not hide another."""
         source = SqlServerSource(self._connection, query_mode=self._settings.query_mode)
         states = source.states(self._settings.tables)
-        for table in self._settings.tables:
-            state, answer = states[table], Probe(None, {})
+        for each in self._settings.schedule:
+            table, state, answer = each.name, states[each.name], Probe(None, {})
             try:
                 for instance in state.instances:
                     self._readable_columns(instance)
@@ -126,7 +126,7 @@ class _Database:
                 offset = stored.position
                 if stored.source not in (None, source_of(state.instances)):
                     state = source.states([table], {table: stored.source or ""})[table]
-                    yield judge_renamed(table, state, stored, skips=self._settings.on_gap == "skip")
+                    yield judge_renamed(table, state, stored, on_gap=each.on_gap)
                     continue
                 if state.instances:
                     answer = source.probe([probe_request(state.instances, offset)])
@@ -134,8 +134,7 @@ class _Database:
                 yield refused(table, error, self.session, self._gating_roles(table), self._moved(table))
                 continue
             columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
-            skips = self._settings.on_gap == "skip"
-            yield from judge_table(table, state, offset, answer, columns, skips=skips, session=self.session)
+            yield from judge_table(table, state, offset, answer, columns, on_gap=each.on_gap, session=self.session)
 
     def _gating_roles(self, table: TableName) -> list[str]:
         try:

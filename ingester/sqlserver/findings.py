@@ -14,6 +14,7 @@ from common.sqladdress import SqlAddress
 from ingester.capture_status import LogTimes, Silence
 from ingester.offsets import Claimed
 from ingester.position import Position
+from ingester.settings import OnGap
 from ingester.source import CaptureInstance, Probe, TableState
 from ingester.sqlserver.hints import (
     ADD_JOB,
@@ -34,7 +35,7 @@ from ingester.sqlserver.hints import (
 from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, explain
 from ingester.sqlserver.sql import rights
 from ingester.watch.retention import Alarm, alarm, headroom
-from ingester.window import choose_instance, gap, gap_error, lost_error
+from ingester.window import GOES_ON, choose_instance, gap, gap_error, lost_error
 
 SHORTEST_RETENTION = timedelta(days=1)
 """Nobody notices before Monday that an ingester stopped on Friday night: SQL Server's default of three days covers
@@ -164,10 +165,10 @@ def judge_table(
     probe: Probe,
     columns: Sequence[str],
     *,
-    skips: bool,
+    on_gap: OnGap,
     session: Session,
 ) -> Iterator[Finding]:
-    """`probe`: of this table alone. `columns`: the table's own, in order. `skips`: `on_gap = "skip"`."""
+    """`probe`: of this table alone. `columns`: the table's own, in order. `on_gap`: what follows a gap of this table."""
     subject = _subject(table)
     if (reason := HINTS.absence(table, state)) is not None:
         yield fail(subject, reason, fix=_fix_of_absence(table, state, session))
@@ -176,12 +177,9 @@ def judge_table(
     answer = probe.answers.get(instance.name)
     lost = gap(offset, answer.low_watermark) if offset is not None and answer is not None else None
     if lost is not None:
-        error = gap_error(instance, lost)
-        yield (
-            warn(subject, f'{error.message}; on_gap = "skip" continues from there', fix=_LOST)
-            if skips
-            else failed(subject, error, fix=_LOST)
-        )
+        error = gap_error(instance, lost, on_gap=on_gap)
+        judge = fail if on_gap == "fail" else warn
+        yield judge(subject, error.message, error.hint, fix=_LOST)
     newest = state.instances[-1]
     captured = {column.name for column in newest.columns if not column.gone}
     gone = [column.name for column in newest.columns if column.gone]
@@ -200,13 +198,14 @@ def judge_table(
         yield ok(subject, _told(state.instances, offset))
 
 
-def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, skips: bool) -> Finding:
+def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, on_gap: OnGap) -> Finding:
     """A table whose offset belongs to another table that had the name."""
     subject = _subject(table)
     if not state.former:
         error = lost_error(table, stored.position, stored.source, HINTS)
-        fix = _LOST if skips else by_sql(f"{HINTS.first_start(table)};")
-        return warn(subject, error.message, fix=fix) if skips else failed(subject, error, fix=fix)
+        if on_gap == "fail":
+            return failed(subject, error, fix=by_sql(f"{HINTS.first_start(table)};"))
+        return warn(subject, error.message, GOES_ON[on_gap], fix=_LOST)
     text = f"its offset belongs to another table that had the name (object {stored.source}): the rest of that one is sent first"
     return warn(subject, text, "if this is intended, there is nothing to do (docs/guarantees.md)", fix=_INTENDED)
 

@@ -139,8 +139,27 @@ def test_an_offset_below_the_low_watermark_fails_with_the_way_on(place: Place) -
     said = place.check().said("fail", TABLE)
     assert "changes were lost" in said
     assert "run dstream offsets set dbo.Persons --earliest --skip" in said
-    place.settings["more"] = 'on_gap = "skip"'
-    assert "changes were lost" in place.check().said("warn", TABLE)
+
+
+@pytest.mark.parametrize(
+    ("more", "goes_on"),
+    [
+        ('on_gap = "skip"', "goes on by itself at the low watermark"),
+        ('on_gap = "snapshot"', "goes on by itself with a gap event and a snapshot"),
+        ('snapshot { mode = "when_needed" }', "goes on by itself with a gap event and a snapshot"),
+    ],
+)
+def test_a_gap_that_the_ingester_passes_by_itself_is_a_warning(place: Place, more: str, goes_on: str) -> None:
+    """A person who moved the offset there would lose the gap event and the snapshot."""
+    offsets_table(place)
+    place.execute(
+        "INSERT INTO dbo.cdc_offsets (table_name, last_lsn, last_seq, last_command_id, last_operation) "
+        "VALUES ('dbo.Persons', 0x00000000000000000001, 0x00000000000000000001, 1, 2)"
+    )
+    place.settings["more"] = more
+    said = place.check("--stage", "ingester").said("warn", TABLE)
+    assert "changes were lost" in said
+    assert said.endswith(goes_on)
 
 
 def test_an_offset_is_told(place: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,11 @@ from common.unread import Unread
 from ingester.commands import status
 from ingester.commands.stores import LocksSeen
 from ingester.operating.moving import Held
+from ingester.operating.offset_desk import StoredOffset
+from ingester.settings import OnGap, TableSettings
+from ingester.source import TableState
+from ingester.sqlserver.hints import HINTS
+from tests.fakes.ingester import instance, position
 
 PERSONS = TableName("dbo", "Persons")
 
@@ -39,6 +45,25 @@ def test_locks_that_cannot_be_seen_do_not_hold_up_the_database(monkeypatch: pyte
     monkeypatch.setattr(status, "database", database)
     monkeypatch.setattr(status, "_facts", facts)
     unread: list[Unread] = []
-    [table] = status.tables_seen(SimpleNamespace(), [PERSONS], unread)  # type: ignore[arg-type]
+    configured = TableSettings(PERSONS, timedelta(seconds=1), timedelta(seconds=1))
+    [table] = status.tables_seen(SimpleNamespace(schedule=[configured]), [PERSONS], unread)  # type: ignore[arg-type]
     assert (table.table, table.held) == ("dbo.Persons", Held.UNKNOWN)
     assert unread == [Unread("owners", "no answer", "look at it")]
+
+
+@pytest.mark.parametrize(
+    ("on_gap", "then"),
+    [
+        ("fail", "run dstream offsets set dbo.Persons --earliest --skip"),
+        ("skip", "goes on by itself at the low watermark"),
+        ("snapshot", "goes on by itself with a gap event and a snapshot"),
+    ],
+)
+def test_a_gap_has_the_hint_that_fits_what_the_ingester_does(on_gap: OnGap, then: str) -> None:
+    """Moving the offset would lose the gap event and the snapshot."""
+    found = instance(start=5)
+    facts = status.Facts({PERSONS.key: StoredOffset(position(3), 1)}, {PERSONS: TableState(True, (found,))})
+    told = status.judged(PERSONS, facts, LocksSeen(), HINTS, str, on_gap=on_gap).problem or ""
+    assert "changes were lost" in told
+    assert then in told
+    assert ("offsets set" in told) is (on_gap == "fail")
