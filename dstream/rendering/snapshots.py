@@ -112,7 +112,7 @@ _NOW = {
     "running": "it runs",
     "stopped": "stopped; rows that were not read yet are not sent",
     "done": "it is over: all rows were sent",
-    "failed": "it is over: it failed",
+    "failed": "it failed; dstream snapshot resume {id} goes on where it stopped",
 }
 
 

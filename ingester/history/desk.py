@@ -9,10 +9,13 @@ from typing import Final, Protocol
 from common.names import TableName
 from ingester.history.snapshot import Snapshot, SnapshotState
 
+OPEN: Final = (SnapshotState.WAITING, SnapshotState.RUNNING, SnapshotState.PAUSED)
+"""The states of a snapshot that is not over."""
+
 POSSIBLE: Final[Mapping[SnapshotState, tuple[SnapshotState, ...]]] = {
     SnapshotState.PAUSED: (SnapshotState.WAITING, SnapshotState.RUNNING),
     SnapshotState.WAITING: (SnapshotState.PAUSED, SnapshotState.FAILED),
-    SnapshotState.STOPPED: (SnapshotState.WAITING, SnapshotState.RUNNING, SnapshotState.PAUSED),
+    SnapshotState.STOPPED: (*OPEN, SnapshotState.FAILED),
 }
 """What a person can make of a snapshot, and from which states."""
 

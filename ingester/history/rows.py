@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from common.errors import PermanentError
 from ingester.position import Position
 from ingester.source import CaptureInstance
 
@@ -36,6 +37,10 @@ class BaseTable:
     order: tuple[str, ...]
     rows: int
     row_bytes: float | None = None
+
+
+class ConditionRefused(PermanentError):
+    """The condition of a snapshot: the server does not take it, or cannot compute it on a row. It never changes, so resuming cannot help."""
 
 
 @dataclass(frozen=True, slots=True)

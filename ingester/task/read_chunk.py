@@ -8,6 +8,7 @@ its result says how far it came, and whether anything of it is still under way. 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ import orjson
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
 from common.side_topic import SideTopics
 from ingester.change import Change
-from ingester.history.rows import PAGE_BYTES, RowKey, RowPage
+from ingester.history.rows import PAGE_BYTES, ConditionRefused, RowKey, RowPage
 from ingester.history.snapshot import Chunk, ChunkDone
 from ingester.history.store import Fence
 from ingester.slices import Slice, SliceResult, in_trouble
@@ -126,7 +127,7 @@ class _Run:
         if not self.chunk.table.order:
             raise PermanentError(
                 f"reading {self.todo.table.key}: the table has no unique key, so a snapshot of it cannot be exact",
-                hint="set snapshot.exact = false for the table",
+                hint="set snapshot.exact = false for the table, then resume the snapshot",
             )
         piece = _Piece()
         if (end := self._all(piece)) is None or (changed := self._changed(end.page.moment)) is None:
@@ -250,8 +251,11 @@ def _about_the_snapshot(todo: Slice, chunk: Chunk, error: DStreamError) -> DStre
     """What ends a snapshot says so: the table's changes go on. A queue that takes nothing concerns every table, and no snapshot."""
     if not isinstance(error, PermanentError) or isinstance(error, EntityUnavailable):
         return error
-    advice = f"{error.hint}. " if error.hint else ""
+    advice = f"{error.hint.rstrip('.')}. " if error.hint else ""
+    then = f"dstream snapshot resume {chunk.snapshot} goes on where it stopped"
+    if isinstance(error, ConditionRefused):
+        then = f"Start another one with another condition: dstream snapshot start {shlex.quote(todo.table.key)} --where ..."
     return PermanentError(
         f"reading chunk {chunk.number} of snapshot {chunk.snapshot}: {error.message}",
-        hint=f"{advice}The snapshot stops here, the table's changes go on. Then start a snapshot again: dstream snapshot start {todo.table.key}",
+        hint=f"{advice}The snapshot stops here, the table's changes go on. {then}",
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from common.errors import PermanentError
+from ingester.history.rows import ConditionRefused
 
 MOST_CHARACTERS = 4000
 
@@ -96,8 +96,8 @@ def refuse(table: str, where: str) -> None:
         raise refused(table, said)
 
 
-def refused(table: str, said: str) -> PermanentError:
-    return PermanentError(
+def refused(table: str, said: str) -> ConditionRefused:
+    return ConditionRefused(
         f"the condition for {table} is refused: {said}",
         hint="write one condition on a row's own columns, as after WHERE: Country = N'DE' AND Age > 18",
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from common.errors import PermanentError
 from common.names import TableName
-from ingester.history.desk import POSSIBLE, SeenSnapshot
+from ingester.history.desk import OPEN, POSSIBLE, SeenSnapshot
 from ingester.history.snapshot import Snapshot, SnapshotState
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import USE_SNAPSHOTS
@@ -19,8 +19,6 @@ from ingester.sqlserver.sql.changes import Statement
 _AT_ONCE = 500
 """Tables in one statement."""
 _OF_THE_SNAPSHOT = 11
-
-_OPEN = POSSIBLE[SnapshotState.STOPPED]
 
 
 class SqlServerSnapshotDesk:
@@ -43,7 +41,7 @@ class SqlServerSnapshotDesk:
         keys = [table.key for table in tables]
         parts = [queries.seen(keys[first : first + _AT_ONCE], most) for first in range(0, len(keys), _AT_ONCE)]
         found = sorted(self._seen(parts), key=lambda each: each.asked, reverse=True)
-        return sorted(found, key=lambda each: each.snapshot.state not in _OPEN)[:most]
+        return sorted(found, key=lambda each: each.snapshot.state not in OPEN)[:most]
 
     def change(self, snapshot: str, state: SnapshotState) -> SeenSnapshot | None:
         if self._missing():

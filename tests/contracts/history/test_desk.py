@@ -87,7 +87,9 @@ def test_those_that_are_not_over_come_first_then_the_newest(desk: SnapshotDesk, 
         (DONE, WAITING, DONE),
         (RUNNING, STOPPED, STOPPED),
         (PAUSED, STOPPED, STOPPED),
-        (FAILED, STOPPED, FAILED),
+        (FAILED, STOPPED, STOPPED),
+        (FAILED, PAUSED, FAILED),
+        (DONE, STOPPED, DONE),
     ],
 )
 def test_what_can_become_of_it(

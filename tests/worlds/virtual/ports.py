@@ -238,7 +238,7 @@ class ModelSnapshots:
         """What a person does."""
         possible = {
             SnapshotState.PAUSED: _OPEN,
-            SnapshotState.STOPPED: (*_OPEN, SnapshotState.PAUSED),
+            SnapshotState.STOPPED: (*_OPEN, SnapshotState.PAUSED, SnapshotState.FAILED),
             SnapshotState.WAITING: (SnapshotState.PAUSED, SnapshotState.FAILED),
         }
         if self.stored[snapshot].state in possible[state]:

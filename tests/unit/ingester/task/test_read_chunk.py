@@ -19,6 +19,7 @@ from ingester.change import Change
 from ingester.history.rows import BaseTable, RowKey, RowsQuery
 from ingester.history.snapshot import Chunk, ChunkDone
 from ingester.slices import Slice, SliceResult, Trouble
+from ingester.sqlserver.history.condition import refused
 from ingester.sqlserver.position import LogPosition
 from ingester.task.chunk_pages import ChunkReader
 from ingester.task.drain import Drain
@@ -349,7 +350,20 @@ def test_a_row_that_is_too_large_stops_the_snapshot_and_says_that_the_changes_go
     assert result.message.startswith(f"reading chunk 4 of snapshot {SNAPSHOT}: ")
     assert 'the row with key {"ID":4}' in result.message
     assert "The snapshot stops here, the table's changes go on" in (result.hint or "")
-    assert "dstream snapshot start dbo.Persons" in (result.hint or "")
+    assert (result.hint or "").endswith(f". dstream snapshot resume {SNAPSHOT} goes on where it stopped")
+
+
+def test_a_condition_that_the_server_cannot_compute_needs_another_snapshot(bench: Bench) -> None:
+    """The condition of this one never changes: resumed, it would fail again."""
+
+    def computes(query: RowsQuery) -> None:
+        raise refused("dbo.Persons", "the server cannot compute it for a row: error 8134")
+
+    bench.rows.before_page = computes
+    result = bench.run()
+    assert result.trouble is Trouble.PERMANENT
+    assert "resume" not in (result.hint or "")
+    assert "another condition: dstream snapshot start dbo.Persons --where" in (result.hint or "")
 
 
 class Odd:
