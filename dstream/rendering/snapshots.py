@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 10
 """How often a running ingester looks for snapshots that somebody has asked for."""
 
+_SIZED_ROWS = 1_000
+"""With fewer rows, the space of the table is mostly pages that are not full."""
+
 _LISTED = ("ID", "TABLE", "STATE", "REASON", "ROWS", "OF ABOUT", "SINCE", "OWNER", "TO", "WHERE", "ERROR")
 _RIGHT = ("ROWS", "OF ABOUT")
 
@@ -22,7 +25,8 @@ _RIGHT = ("ROWS", "OF ABOUT")
 def started_lines(started: Started) -> Iterator[str]:
     """What it will read and send, when it begins, and its id."""
     base = started.base
-    size = "" if base.row_bytes is None else f" of about {base.row_bytes:,.0f} bytes each"
+    sized = base.row_bytes is not None and base.rows >= _SIZED_ROWS
+    size = f" of about {base.row_bytes:,.0f} bytes each" if sized else ""
     yield f"table:  {started.table.key}, about {base.rows:,} rows{size}"
     if started.where is not None:
         yield f"where:  {started.where}"
@@ -42,10 +46,13 @@ def started_lines(started: Started) -> Iterator[str]:
 
 def _begins(started: Started) -> str:
     locks = started.locks
+    soon = (
+        f"within {LOOK_SECONDS} s" if not started.ahead else "after that one" if started.ahead == 1 else "after those"
+    )
     if locks.unknown is not None:
-        return f"within {LOOK_SECONDS} s if an ingester reads the table, which cannot be seen: {locks.unknown.message}"
+        return f"{soon} if an ingester reads the table, which cannot be seen: {locks.unknown.message}"
     if started.table in locks.held:
-        return f"within {LOOK_SECONDS} s: a running ingester reads the table"
+        return f"{soon}: a running ingester reads the table"
     return "when an ingester reads the table: none does now"
 
 

@@ -11,7 +11,7 @@ from common.errors import PermanentError
 from common.names import TableName
 from common.unread import Unread, read_or
 from ingester.commands.stores import Database, LocksSeen, chosen, database, locks_seen
-from ingester.history.desk import OPEN, POSSIBLE, SeenSnapshot
+from ingester.history.desk import POSSIBLE, SeenSnapshot
 from ingester.history.rows import BaseTable
 from ingester.history.snapshot import SnapshotState
 from ingester.settings import IngesterSettings
@@ -32,7 +32,7 @@ _ALREADY: Final[Mapping[SnapshotState, tuple[SnapshotState, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """`base`: the table as it is read. `ahead`: how many of its snapshots are not over. `id`: None: it was not asked for."""
+    """`base`: the table as it is read. `ahead`: how many of its snapshots run or wait. `id`: None: it was not asked for."""
 
     table: TableName
     base: BaseTable
@@ -71,7 +71,8 @@ def start(
         base = _base(stores, table)
         if where is not None:
             stores.rows.check(base, where)
-        ahead = [each for each in stores.snapshots.snapshots([table], _AT_ONCE) if each.snapshot.state in OPEN]
+        seen = stores.snapshots.snapshots([table], _AT_ONCE)
+        ahead = [each for each in seen if each.snapshot.state in (WAITING, RUNNING)]
         destination = topic()
         asked = None if dry_run else stores.snapshots.start(table, where=where, topic=destination)
     return Started(table, base, locks_seen(settings, [table]), len(ahead), where, destination, asked)

@@ -8,6 +8,7 @@ https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,13 +21,15 @@ RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247}
 _SHAPE = frozenset({102, 105, 156, 170, 195, 201, 207, 208, 209, 214, 2812, 4104, 8144, 8145, 8146, 8155})
 """An object that the statement names does not exist, or has another shape."""
 
+_OWN_TABLE = re.compile(r"\bdbo\.cdc_\w+")
+
 _TOO_SMALL = frozenset({2628, 8152})
 
 _PERMANENT: tuple[tuple[frozenset[int], str], ...] = (
     (RIGHTS, "docs/install.md lists the rights that the login needs, as statements to run"),
     (
         _SHAPE,
-        "check that dbo.cdc_offsets is as docs/install.md describes it, and the database's compatibility level",
+        "check that DStream's tables (dbo.cdc_offsets and others) are as docs/install.md describes them, and the compatibility level",
     ),
     (
         _TOO_SMALL,
@@ -111,17 +114,19 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
     for numbers, hint in _PERMANENT:
         if number in numbers:
             refused = f"permission denied: {text}" if number in RIGHTS else said
-            return PermanentError(f"{where}: {refused}", hint=_of_schema_cdc(number, text) or hint)
+            return PermanentError(f"{where}: {refused}", hint=_of_its_object(number, text) or hint)
     kind = ConnectionLost if number in _LOST or not text else TransientError
     return kind(f"{where}: {said}", hint=hint_for(number))
 
 
-def _of_schema_cdc(number: int, text: str) -> str | None:
-    """The hint where the text names an object of schema cdc."""
+def _of_its_object(number: int, text: str) -> str | None:
+    """The hint where the text names an object of schema cdc, or one of DStream's own tables."""
     if number in RIGHTS and "'cdc'" in text:
         return READ_SCHEMA_CDC
     if number in _SHAPE and "'cdc." in text:
         return f"enable Change Data Capture for the database: {ENABLE_AGAIN}"
+    if number in _SHAPE and (own := _OWN_TABLE.search(text)) is not None:
+        return f"check that {own[0]} exists and is as docs/install.md describes it"
     return None
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from common.errors import PermanentError
+from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from ingester.history.desk import OPEN, POSSIBLE, SeenSnapshot
 from ingester.history.snapshot import Snapshot, SnapshotState
@@ -28,9 +29,10 @@ class SqlServerSnapshotDesk:
         self._connection = connection
 
     def start(self, table: TableName, *, where: str | None, topic: str | None) -> str:
-        SqlServerSnapshots(self._connection).ensure()
         snapshot = new_id()
-        self._asked(queries.ask(snapshot, table.key, where, topic))
+        with _while(f"asking for a snapshot of {table.key}"):
+            SqlServerSnapshots(self._connection).ensure()
+            self._asked(queries.ask(snapshot, table.key, where, topic))
         return snapshot
 
     def snapshots(self, tables: Sequence[TableName] | None, most: int) -> Sequence[SeenSnapshot]:
@@ -47,7 +49,7 @@ class SqlServerSnapshotDesk:
         if self._missing():
             return None
         possible = [each.value for each in POSSIBLE[state]]
-        with needing(USE_SNAPSHOTS):
+        with _while(f"changing snapshot {snapshot}"), needing(USE_SNAPSHOTS):
             self._connection.execute(*queries.change(snapshot, state.value, possible))
         return self.find(snapshot)
 
@@ -82,6 +84,15 @@ class SqlServerSnapshotDesk:
 
     def close(self) -> None:
         self._connection.close()
+
+
+@contextmanager
+def _while(doing: str) -> Iterator[None]:
+    """Says of an error what was being done; its kind stays."""
+    try:
+        yield
+    except DStreamError as error:
+        raise type(error)(f"{doing}: {error.message}", hint=error.hint) from error.__cause__
 
 
 def _seen(row: Sequence[Any]) -> SeenSnapshot:

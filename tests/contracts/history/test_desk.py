@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from common.errors import PermanentError
+from common.errors import PermanentError, TransientError
 from common.names import TableName
 from dstream.emulators import Login
 from ingester.history.desk import SnapshotDesk
@@ -58,6 +58,16 @@ def test_it_may_be_asked_for_more_than_once(desk: SnapshotDesk, store: SqlServer
     first, second = (desk.start(PERSONS, where=None, topic=None) for _ in range(2))
     assert first != second
     assert {each.snapshot.id for each in desk.snapshots(None, 10)} == {first, second}
+
+
+def test_a_table_that_somebody_holds_is_named_with_what_was_asked(desk: SnapshotDesk, login: Login) -> None:
+    desk.start(PERSONS, where=None, topic=None)
+    with login.connect() as held, held.cursor() as cursor:
+        held.autocommit(False)
+        cursor.execute("SELECT COUNT(*) FROM dbo.cdc_snapshots WITH (TABLOCKX, HOLDLOCK)")
+        with pytest.raises(TransientError, match=r"^asking for a snapshot of dbo\.Persons: .*error 1222"):
+            desk.start(PERSONS, where=None, topic=None)
+        held.rollback()
 
 
 def test_those_that_are_not_over_come_first_then_the_newest(desk: SnapshotDesk, run: Run) -> None:

@@ -25,7 +25,7 @@ def test_started_it_waits_for_the_tables_owner_and_says_how_large_it_will_be(des
     desk.insert(1, 2, 3)
     ran = desk.run("snapshot", "start", "persons")
     assert ran.status == 0, ran.err
-    assert any(line.startswith("table:  dbo.Persons, about 3 rows") for line in ran.lines)
+    assert "table:  dbo.Persons, about 3 rows" in ran.lines
     assert any(line.startswith("order:  by ID") for line in ran.lines)
     assert "begins: when an ingester reads the table: none does now" in ran.lines
     [entry] = listed(desk)

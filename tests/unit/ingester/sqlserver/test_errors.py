@@ -106,4 +106,6 @@ def test_a_refusal_in_schema_cdc_comes_with_the_statement_that_grants_it() -> No
 
 def test_a_missing_object_of_schema_cdc_is_a_database_without_change_data_capture() -> None:
     assert "sp_cdc_enable_db" in (meaning(208, "Invalid object name 'cdc.lsn_time_mapping'.", "here").hint or "")
-    assert "cdc_offsets" in (meaning(208, "Invalid object name 'dbo.cdc_offsets'.", "here").hint or "")
+    for own in ("dbo.cdc_offsets", "dbo.cdc_snapshots"):
+        hint = meaning(208, f"Invalid object name '{own}'.", "here").hint
+        assert hint == f"check that {own} exists and is as docs/install.md describes it"
