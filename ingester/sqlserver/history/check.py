@@ -92,7 +92,7 @@ def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, 
         return warn(subject, text, hint, fix=_NO_KEY)
     if base_of(base).partitioned_by is not None:
         return _sorted(subject, base_of(base))
-    unseen = "; how large a row is cannot be seen without VIEW DATABASE STATE and VIEW DEFINITION"
+    unseen = "; how large a row is, and whether a security policy hides rows, cannot be seen without VIEW DATABASE STATE and VIEW DEFINITION"
     note = unseen if base.rows and base.row_bytes is None else ""
     return ok(subject, f"about {base.rows:,} rows, in the order of {', '.join(base.order)}{note}")
 

@@ -75,6 +75,15 @@ def test_a_table_whose_rows_a_security_policy_hides(place: Place, monkeypatch: p
     assert "STATE = OFF" in said
 
 
+def test_what_a_login_cannot_see_is_said(place: Place) -> None:
+    place.execute("INSERT INTO dbo.Persons VALUES (1, N'a', N'b')")
+    of_dbo = [f"{right} ON SCHEMA::dbo" for right in ("SELECT", "INSERT", "UPDATE", "ALTER")]
+    reader(place, "SELECT ON SCHEMA::cdc", "CREATE TABLE", *of_dbo)
+    said = checked(place).said("ok", OF_PERSONS)
+    unseen = "whether a security policy hides rows, cannot be seen without VIEW DATABASE STATE and VIEW DEFINITION"
+    assert said.endswith(unseen)
+
+
 def test_a_login_that_may_not_read_the_table_itself(place: Place) -> None:
     offsets_table(place)
     reader(place, "SELECT ON SCHEMA::cdc", "VIEW DEFINITION ON OBJECT::dbo.Persons", "VIEW DATABASE STATE")
