@@ -33,11 +33,11 @@ def names(made: Any) -> dict[int, str]:
     return {key[0]: row["Name"] for key, (_, row) in made.rows.items()}
 
 
-def gap(lsn: int = 1) -> dict[str, Any]:
+def gap(lsn: int = 5) -> dict[str, Any]:
     return message("Gap", lsn=lsn)
 
 
-def read(snapshot: str, rows: dict[int, str], lsn: int = 1) -> list[dict[str, Any]]:
+def read(snapshot: str, rows: dict[int, str], lsn: int = 5) -> list[dict[str, Any]]:
     """All of a snapshot. `lsn`: where the table's changes stand."""
     last = max(rows)
     return [message("Read", key, rows[key], (snapshot, 1 + key // 2, key == last), lsn) for key in sorted(rows)]
@@ -66,7 +66,7 @@ def test_after_a_gap_the_rows_that_were_deleted_in_it_are_gone(times: int) -> No
 def test_a_change_between_the_chunks_is_kept() -> None:
     made = copy()
     first, second, third = read("b", {0: "a", 4: "b", 9: "c"})
-    for each in (gap(), first, message("Insert", 2, "between"), message("Delete", 0), second, third):
+    for each in (gap(), first, message("Insert", 2, "between", lsn=6), message("Delete", 0), second, third):
         made.apply(each)
     assert names(made) == {2: "between", 4: "b", 9: "c"}
 
@@ -83,7 +83,7 @@ def test_the_rest_of_a_snapshot_from_before_the_gap_sweeps_nothing_that_a_later_
     for _ in range(50):
         rows = dict.fromkeys(chance.sample(range(20), 8), "now")
         made = copy()
-        old = read("a", dict.fromkeys(range(20), "then"))
+        old = read("a", dict.fromkeys(range(20), "then"), lsn=1)
         cut = chance.randrange(20)
         for each in (*old[:cut], gap(), *read("b", rows)):
             made.apply(each)
@@ -125,10 +125,17 @@ def test_a_page_that_comes_twice_with_its_gap_is_swept_all_the_same() -> None:
 
 def test_a_last_that_comes_again_removes_nothing_that_came_since() -> None:
     *rest, last = read("b", {2: "b", 3: "b"}, lsn=5)
-    said = [*inserted(1, 2), gap(5), *rest, last, message("Insert", 7, "new"), message("Delete", 2)]
+    said = [*inserted(1, 2), gap(5), *rest, last, message("Insert", 7, "new", lsn=6), message("Delete", 2)]
     assert fed(*said, last) == {3: "b", 7: "new"}
     assert fed(*said, gap(5), *rest, last) == {2: "b", 3: "b", 7: "new"}  # its delete comes again as well
 
 
 def test_a_gap_that_was_overtaken_by_its_snapshot_sweeps_when_it_comes() -> None:
-    assert fed(*inserted(1, 2), *read("b", {2: "b"}, lsn=5), message("Insert", 7, "new"), gap(5)) == {2: "b", 7: "new"}
+    said = [*inserted(1, 2), *read("b", {2: "b"}, lsn=5), message("Insert", 7, "new", lsn=6)]
+    assert fed(*said, gap(5)) == {2: "b", 7: "new"}
+
+
+def test_a_row_that_the_snapshot_left_to_its_change_is_kept() -> None:
+    """With `exact`, a chunk of which all rows changed sends none of them."""
+    said = [*inserted(1, 2, 3), gap(5), message("Update", 1, "changed", lsn=6), *read("b", {3: "b"}, lsn=7)]
+    assert fed(*said) == {1: "changed", 3: "b"}
