@@ -47,7 +47,7 @@ for _group, _subcommands in ((_offsets, offsets.SUBCOMMANDS), (_snapshot, snapsh
     for _name, _command in _subcommands:
         _group.command(_name)(reported(_command))
 app.add_typer(_offsets, name="offsets", help="Show how far each table was sent, or move it.")
-app.add_typer(_snapshot, name="snapshot", help="Send the rows that a table holds now, and see how far that is.")
+app.add_typer(_snapshot, name="snapshot", help="Send the rows that tables hold now, and show how far they have come.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -53,9 +53,9 @@ def replay(
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Send the changes of a range once more, to another topic.
+    """Send the captured changes of a range again, to another topic.
 
-    From the change tables; the offset stays where it is. The exit status is 1 if not all was sent.
+    The offset stays where it is. The exit status is 1 if not all was sent.
     """
     from dstream.config import load_both
     from dstream.starting import loaded

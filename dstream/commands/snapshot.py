@@ -14,7 +14,11 @@ from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.snapshots import changed_lines, listed_document, listed_lines, started_lines
 from dstream.starting import imported, prepared
 
-Which = Annotated[str, typer.Argument(metavar="ID|TABLE", help="A snapshot's id, or a table for all of its snapshots.")]
+
+def _which(done: str) -> Any:
+    """The argument of a command by which a snapshot is `done`."""
+    help = f"A snapshot's id; or a table: for all of its snapshots that can be {done}."
+    return typer.Argument(metavar="ID|TABLE", help=help)
 
 
 def start(
@@ -61,7 +65,7 @@ def list_snapshots(
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Show how far each snapshot is: those that are not over first, then the newest.
+    """Show how far each snapshot has come: those that are not over first, then the newest.
 
     The exit status is 1 if something cannot be read.
     """
@@ -75,23 +79,32 @@ def list_snapshots(
 
 
 def pause(
-    which: Which, config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+    which: Annotated[str, _which("paused")],
+    config: Config = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Let a snapshot wait until it is resumed; it goes on where it was."""
+    """Let a snapshot wait until it is resumed."""
     return _change(config, log_level, log_format, which, "paused")
 
 
 def resume(
-    which: Which, config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+    which: Annotated[str, _which("resumed")],
+    config: Config = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Let a snapshot go on that was paused, or that failed."""
+    """Resume a snapshot that was paused or that failed. It goes on where it stopped."""
     return _change(config, log_level, log_format, which, "waiting")
 
 
 def stop(
-    which: Which, config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+    which: Annotated[str, _which("stopped")],
+    config: Config = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """End a snapshot; what was sent stays sent."""
+    """End a snapshot: it cannot be resumed. What was sent stays sent."""
     return _change(config, log_level, log_format, which, "stopped")
 
 

@@ -68,10 +68,10 @@ def checked(table: TableName, begin: Position, end: Position, *, low: Position, 
 
 
 def below(table: TableName, begin: str, low: Position) -> CleanedUp:
-    """A range that begins where cleanup has been."""
+    """A range that begins before the captured changes: cleanup was there, or capture was not enabled yet."""
     return CleanedUp(
-        f"replaying {table.key}: the range begins at {begin}, below the low watermark, {low}: cleanup has removed changes that were "
-        "captured before it",
+        f"replaying {table.key}: the range begins at {begin}, below the low watermark, {low}: changes before it were removed or "
+        "never captured",
         hint=f"--from {lsn_of(low)} begins at the low watermark",
     )
 

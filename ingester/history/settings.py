@@ -24,8 +24,8 @@ class SnapshotSettings(Settings):
     mode: Mode = Field(
         default="never",
         description=(
-            "When the rows that a table holds are sent as well: `never`, `initial` for a table without an offset, or `when_needed`, which is "
-            "also after a gap. The default is `never`, because it may be many messages. `dstream snapshot start` works with each of them."
+            "When the rows that a table holds are sent as well: `never`; `initial`: for a table without an offset; `when_needed`: also after "
+            "a gap. The default is `never`, because it may be many messages. `dstream snapshot start` works with each of them."
         ),
     )
     exact: bool = Field(

@@ -85,8 +85,8 @@ def within(table: TableName, to: Position, bounds: Bounds) -> Position:
     """`to`. Raises PermanentError where nothing can be read from there."""
     if to < bounds.low:
         raise PermanentError(
-            f"setting the offset of {table.key} to {to}: this is below the low watermark, {bounds.low}: cleanup has removed what was "
-            "before it",
+            f"setting the offset of {table.key} to {to}: this is below the low watermark, {bounds.low}: changes before it were removed "
+            "or never captured",
             hint="use --earliest, or a later position",
         )
     if to > bounds.captured:
