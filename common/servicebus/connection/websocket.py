@@ -24,9 +24,10 @@ PORT = 443
 
 SUBPROTOCOL = "AMQPWSB10"
 
-UNACKNOWLEDGED_MS = 1000
-"""How long what was sent may go without an acknowledgement of TCP, as in the SDK's transport over plain TLS. Else the system would go on for a
-quarter of an hour to send what a process has left behind that died, and messages arrive long after others have taken its place."""
+UNACKNOWLEDGED_MS = 5000
+"""How long what was sent may go without an acknowledgement of TCP. Else the system would go on for a quarter of an hour to send what a process
+has left behind that died, and messages arrive long after others have taken its place. The SDK's transport over plain TLS waits a second; a
+proxy on the way may stand still for longer, and five fit into the margin of a snapshot's fence."""
 
 _LONGEST_ANSWER = 65_536
 """The most octets that are read of a proxy's answer."""
