@@ -171,7 +171,9 @@ def percentiles(lags: Sequence[float], what: str) -> Figures:
 def running(ground: Ground, folder: Path, queue: str, tasks: int) -> Iterator[Ingester]:
     """An ingester that sends the live changes of both tables already."""
     for table in (_BIG, _OTHER):  # so that the log has an end
-        ground.cursor.execute(f"UPDATE {table.quoted} SET Big = Big + 1 WHERE Id = (SELECT MIN(Id) FROM {table.quoted})")
+        ground.cursor.execute(
+            f"UPDATE {table.quoted} SET Big = Big + 1 WHERE Id = (SELECT MIN(Id) FROM {table.quoted})"
+        )
     with Ingester(ground, folder, [_BIG, _OTHER], queue=queue, slots=tasks) as ingester:
         deadline = time.monotonic() + _PATIENCE
         while not _offsets_of(ground, 2):
