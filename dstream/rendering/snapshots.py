@@ -18,7 +18,7 @@ LOOK_SECONDS = 10
 _SIZED_ROWS = 1_000
 """With fewer rows, the space of the table is mostly pages that are not full."""
 
-_LISTED = ("ID", "TABLE", "STATE", "REASON", "ROWS", "OF ABOUT", "SINCE", "OWNER", "TO", "WHERE", "ERROR")
+_LISTED = ("ID", "TABLE", "STATE", "REASON", "ROWS", "OF ABOUT", "SINCE", "UPDATED", "OWNER", "TO", "WHERE", "ERROR")
 _RIGHT = ("ROWS", "OF ABOUT")
 
 
@@ -69,6 +69,7 @@ def listed_lines(found: Listed, unread: Sequence[Unread]) -> list[str]:
             f"{each.snapshot.rows:,}",
             "-" if (size := _of(each, found)) is None else f"{size:,}",
             each.begun or each.asked,
+            or_dash(each.updated),
             or_dash(each.owner),
             or_dash(each.snapshot.topic),
             or_dash(each.snapshot.where),

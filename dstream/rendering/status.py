@@ -35,7 +35,7 @@ def status_lines(status: Status) -> list[str]:
     """One section after the other; what is wrong at the end, where a person looks first."""
     sections: list[list[str]] = []
     if status.tables:
-        sections.append(table(_TABLE, [_table_row(each) for each in status.tables], right=_NUMBERS))
+        sections.append(_tables(status.tables))
     if status.ingesters:
         rows = [(owner, f"{tables:,}") for owner, tables in status.ingesters.items()]
         sections.append(table(("INGESTER", "TABLES"), rows, right=_NUMBERS))
@@ -46,6 +46,19 @@ def status_lines(status: Status) -> list[str]:
     unknown = [f"unknown: {each}" for each in status.unread]
     sections += [part for part in (problems, unknown) if part]
     return [line for part in sections for line in ("", *part)][1:]
+
+
+def _tables(tables: Sequence[TableStatus]) -> list[str]:
+    """With a column of snapshots if there is one."""
+    rows = [_table_row(each) for each in tables]
+    if all(each.snapshot is None for each in tables):
+        return table(_TABLE, rows, right=_NUMBERS)
+    more = [(*row, _snapshot_words(each)) for row, each in zip(rows, tables, strict=True)]
+    return table((*_TABLE, "SNAPSHOT"), more, right=_NUMBERS)
+
+
+def _snapshot_words(each: TableStatus) -> str:
+    return "-" if each.snapshot is None else f"{each.snapshot.state}, {each.snapshot.rows:,} rows"
 
 
 def _table_row(each: TableStatus) -> tuple[str, ...]:
@@ -102,6 +115,9 @@ def table_entry(each: TableStatus) -> dict[str, Any]:
         "headroom_seconds": each.headroom,
         "capture_instance": each.instance,
         "problem": each.problem,
+        "snapshot": None
+        if (snapshot := each.snapshot) is None
+        else {"id": snapshot.id, "state": str(snapshot.state), "rows": snapshot.rows},
     }
 
 

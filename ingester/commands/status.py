@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.errors import DStreamError, PermanentError
 from common.in_time import begun
@@ -15,6 +15,7 @@ from common.names import TableName
 from common.unread import Unread, read_or
 from ingester.capture_status import LogTimes, OffsetTimes
 from ingester.commands.stores import Database, LocksSeen, database, locks_seen
+from ingester.history.snapshot import Snapshot, SnapshotState
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
 from ingester.position import Position
@@ -27,6 +28,8 @@ from ingester.window import choose_instance, gap, gap_error, probe_request, sour
 MOST_COUNTED = 1_000
 """Changes that wait are counted up to here, for each table."""
 
+MOST_SNAPSHOTS = 1_000
+
 _NO_OWNERS = "dbo.cdc_offsets has no column owner"
 
 
@@ -35,7 +38,7 @@ class TableStatus:
     """What is known of a table; None where it is unknown or where there is nothing yet.
 
     `owner`: who claimed it last, whether it still `held` the lock or not. `headroom`: seconds until cleanup reaches the
-    offset. `problem`: why the table cannot be read, with what to do.
+    offset. `problem`: why the table cannot be read, with what to do. `snapshot`: the one that runs, or else one that waits or is paused.
     """
 
     table: str
@@ -50,6 +53,7 @@ class TableStatus:
     headroom: float | None = None
     instance: str | None = None
     problem: str | None = None
+    snapshot: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,17 @@ def tables_seen(
     looking = begun(lambda: locks_seen(settings, tables), name="locks seen")
     with database(settings) as stores:
         facts = _facts(settings, stores, tables, unread, lags=lags)
+        snapshots = {} if facts.stored is None else _snapshots(stores, tables, unread)
         hints = stores.source.hints
         words = stores.desk.words
     locks = looking.result()
     if locks.unknown is not None:
         unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
     on_gap = {each.name: each.on_gap for each in settings.schedule}
-    found = [judged(table, facts, locks, hints, words, on_gap=on_gap[table]) for table in tables]
+    found = [
+        replace(judged(table, facts, locks, hints, words, on_gap=on_gap[table]), snapshot=snapshots.get(table.key))
+        for table in tables
+    ]
     if facts.lags is not None:
         failed = [(table, error) for table, error in facts.lags.items() if isinstance(error, DStreamError)]
         unread += [Unread(f"lag of {table.key}", error.message, error.hint) for table, error in failed]
@@ -107,6 +115,19 @@ def _facts(
     asked = [request for table in tables if (request := _request(table, states[table], stored)) is not None]
     counted = read_or(unread, "lag", lambda: stores.desk.lags(asked, MOST_COUNTED), None)
     return Facts(stored, states, times, retention, counted)
+
+
+def _snapshots(stores: Database, tables: Sequence[TableName], unread: list[Unread]) -> dict[str, Snapshot]:
+    """The one to show of each table that has one. A login that may not see snapshots looks at all else."""
+    try:
+        seen = [each.snapshot for each in stores.snapshots.snapshots(tables, MOST_SNAPSHOTS)]
+    except PermanentError:
+        return {}
+    except DStreamError as error:
+        unread.append(Unread("snapshots", error.message, error.hint))
+        return {}
+    shown = (SnapshotState.PAUSED, SnapshotState.WAITING, SnapshotState.RUNNING)  # the last one counts
+    return {each.table: each for state in shown for each in seen if each.state is state}
 
 
 def _request(table: TableName, state: TableState, stored: Mapping[str, StoredOffset]) -> LagRequest | None:

@@ -40,6 +40,13 @@ def test_a_running_ingester_begins_soon(desk: Desk) -> None:
     assert any("within 10 s: a running ingester reads the table" in line for line in ran.lines), ran.lines
 
 
+def test_the_status_of_a_table_has_the_one_that_runs_before_one_that_waits(desk: Desk) -> None:
+    first, _ = started(desk), started(desk)
+    desk.place.execute(f"UPDATE dbo.cdc_snapshots SET state = N'running', row_count = 7 WHERE id = N'{first}'")
+    [table] = desk.run("status", "--stage", "ingester", "--json").document["tables"]
+    assert table["snapshot"] == {"id": first, "state": "running", "rows": 7}
+
+
 def test_a_second_one_waits_behind_the_first(desk: Desk) -> None:
     started(desk)
     ran = desk.run("snapshot", "start", "Persons", "--where", "ID > 5")
@@ -137,6 +144,7 @@ def test_the_list_is_for_people_too_and_obeys_nothing_that_is_in_it(desk: Desk) 
         "OF",
         "ABOUT",
         "SINCE",
+        "UPDATED",
         "OWNER",
         "TO",
         "WHERE",

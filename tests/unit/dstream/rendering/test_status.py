@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dstream.commands import status as command
 from dstream.options import Stage
 from dstream.rendering.status import Status, status_document, status_lines
 from ingester.commands.status import TableStatus
+from ingester.history.snapshot import Reason, Snapshot, SnapshotState
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Count, Lag
 
@@ -40,6 +42,18 @@ FOUND = Status(
     (Depth("s.d.persons.events", "sub1", 1_234, 0, 2, 3),),
     (Unread("retention", "this login may not see it", "GRANT SELECT"),),
 )
+
+
+def test_a_snapshot_that_is_not_over_is_in_the_line_of_its_table() -> None:
+    snapshot = Snapshot("3f0c8a52d91e", "dbo.Persons", Reason.ASKED, SnapshotState.RUNNING, rows=120_000)
+    persons, orders = FOUND.tables
+    found = replace(FOUND, tables=(replace(persons, snapshot=snapshot), orders))
+    header, first, second, *_ = status_lines(found)
+    assert header.endswith("  SNAPSHOT")
+    assert first.endswith("  running, 120,000 rows")
+    assert second.endswith("  -")
+    entries = [each["snapshot"] for each in status_document(found)["tables"]]
+    assert entries == [{"id": "3f0c8a52d91e", "state": "running", "rows": 120_000}, None]
 
 
 def test_the_text_has_a_table_for_each_kind_and_what_is_wrong_at_the_end() -> None:
