@@ -34,7 +34,7 @@ class Gaps:
     hints: Hints
     stop: Callable[[TrackedTable, DStreamError], None]
     put: Callable[[TableName, TableOutcome], None]
-    slice: Callable[[TrackedTable, CaptureInstance, Position], Slice]
+    slice: Callable[[TrackedTable, CaptureInstance], Slice]
     _sent_off: set[TableName] = field(default_factory=set)
 
     def goes_on(self, table: TrackedTable, decision: Decision) -> bool:
@@ -86,5 +86,5 @@ class Gaps:
             offset=str(table.offset),
             goes_on_at=str(to),
         )
-        self.dispatcher.add(replace(self.slice(table, instance, to), upto=to, gap=True), backlog=False)
+        self.dispatcher.add(replace(self.slice(table, instance), upto=to, gap=True), backlog=False)
         self._sent_off.add(table.name)

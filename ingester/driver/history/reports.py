@@ -51,6 +51,10 @@ class Reports:
                 hint="nothing is lost; a primary key, or a unique index over columns that are NOT NULL, lets changes through in between",
             )
 
+    def waits_for_capture(self, table: TableName, snapshot: Snapshot) -> None:
+        """The table has no offset before capture has recorded something. Once."""
+        log.info("snapshot waits until capture has recorded a transaction", table=table.key, snapshot=snapshot.id)
+
     def fails(self, table: TableName, why: str, hint: str | None) -> None:
         """Once until a round succeeds."""
         if table not in self._failing:

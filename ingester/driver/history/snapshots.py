@@ -269,6 +269,13 @@ class Snapshots:
         bounds = [chunk.upto for chunk in found.rest if chunk.upto is not None]
         return Prepared(request, first.table, first.rows, bounds)
 
+    def wait_for_capture(self, table: TrackedTable) -> None:
+        """`table` has no offset yet."""
+        known = self._known(table)
+        if known is not None and known.snapshot is not None and known.announced is None:
+            known.announced = ""
+            self._reports.waits_for_capture(table.name, known.snapshot)
+
     def postpone(self, table: TrackedTable) -> None:
         """No round of `table` can begin just now."""
         if (known := self._known(table)) is not None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.history.snapshots import Snapshots
 from ingester.driver.tables import Act, Decision, TrackedTable
-from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import CaptureInstance
 
@@ -28,9 +27,8 @@ class Turns:
         """Whether a round of a snapshot has begun, so that `table` is out. `shut`: the queue refuses messages. Raises ConnectionLost."""
         if decision.act is Act.GO_OVER or table.successor is not None:
             return False
-        if (
-            table.offset is None and decision.act is not Act.WAIT
-        ):  # with nothing captured yet there is no offset to wait for
+        if table.offset is None:
+            self._snapshots.wait_for_capture(table)
             return False
         if decision.act is Act.GAP and self._snapshots.streams(table):
             return False
@@ -42,22 +40,22 @@ class Turns:
             return False
         chunks = self._snapshots.round(table, instance, room=max(1, room))
         for chunk in chunks:
-            todo = replace(self.slice(table, instance, decision.start), chunk=chunk)
+            todo = replace(self.slice(table, instance), chunk=chunk)
             if chunk.table.order:
                 self._dispatcher.add(todo, backlog=True)
             else:
                 self._dispatcher.add_long(replace(todo, seconds=_ONE_PASS_SECONDS))
         return bool(chunks)
 
-    def slice(self, table: TrackedTable, instance: CaptureInstance, first: Position) -> Slice:
-        """One that begins and ends at the offset, or at `first` without one."""
+    def slice(self, table: TrackedTable, instance: CaptureInstance) -> Slice:
+        """One that begins and ends at the offset."""
         assert table.lease is not None
-        at = first if table.offset is None else table.offset
+        assert table.offset is not None
         return Slice(
             table=table.name,
             instance=instance,
-            start=at,
-            upto=at,
+            start=table.offset,
+            upto=table.offset,
             epoch=table.lease.epoch,
             rows=self._page_rows,
             seconds=self._seconds,

@@ -444,12 +444,17 @@ def test_a_chunk_that_spark_began_twice_does_not_lower_the_fence() -> None:
     assert not any(progress.lowers for progress in it.snapshots.records)
 
 
-def test_a_table_without_an_offset_in_a_database_where_nothing_was_captured_yet_gets_its_snapshot() -> None:
+def test_a_snapshot_says_that_it_waits_while_nothing_was_captured_yet() -> None:
     it = world(rows=3, initial=True)
     del it.offsets.stored[PERSONS]
     it.source.max_lsn = None
-    it.run(60)
-    assert sorted(reads(it)) == [1, 2, 3]
+    it.at(60, lambda: it.commit(5))
+    _, logs = it.run(100)
+    assert [entry["event"] for entry in logs if entry["event"].startswith("snapshot")] == [
+        "snapshot waits until capture has recorded a transaction",
+        "snapshot begins",
+        "snapshot done",
+    ]
 
 
 def test_a_gap_that_a_worker_finds_is_announced_by_the_rules_of_a_reload() -> None:
