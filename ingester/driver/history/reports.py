@@ -81,7 +81,7 @@ class Reports:
                 "snapshot failed, the table's changes go on",
                 **told,
                 error=progress.error,
-                hint=f"fix the cause and run dstream snapshot resume {snapshot.id}",
+                hint="dstream snapshot list shows it, and the error says what to do",
             )
         elif trouble is not None and trouble.trouble not in _QUIET:
             self.fails(table, trouble.message, trouble.hint)
