@@ -52,6 +52,7 @@ def test_what_passes_is_known_by_its_ids(emulator: ServiceBusEmulator) -> None:
     with Relay(emulator.port, QUEUE, sending=lambda ids, octets: None, arrived=arrived.append) as relay:
         send(relay.port, emulator, 1, 2, 3)
         send(relay.port, emulator, 4)
+        wait_until(lambda: len(arrived) == 2, "the sender has its answer before the relay has said so", 30)
     assert arrived == [["1", "2", "3"], ["4"]]
     assert waiting(emulator) == ["1", "2", "3", "4"]
 

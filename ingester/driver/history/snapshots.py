@@ -114,7 +114,8 @@ class Snapshots:
         known.snapshot = stored.snapshot
         if stored.fence_seconds > 0:
             known.fenced = SteadyTime(self._clock() + stored.fence_seconds)
-            if known.owes_until == NEVER and stored.snapshot is not None and stored.snapshot.attempt > 0:
+            owes = self._clock() < known.owes_until
+            if not owes and stored.snapshot is not None and stored.snapshot.attempt > 0:
                 known.owes_until = SteadyTime(self._clock() + _OWES_SECONDS)
 
     def _standings(self, tables: Sequence[TableName]) -> dict[TableName, Stored] | None:
