@@ -12,7 +12,7 @@ from typing import Any
 
 import pymssql
 
-from common.errors import ConnectionLost, DStreamError, TransientError
+from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver.literals import batch, rendered
@@ -183,3 +183,14 @@ def lacks_rights(error: BaseException) -> bool:
 def passes(error: BaseException) -> bool:
     """Whether `error` was translated from a SQL Server error that says nothing about the statement: it passes by itself."""
     return any(is_error(error, number) for number in PASSING)
+
+
+@contextmanager
+def needing(grant: str) -> Iterator[None]:
+    """Adds the missing right to a refusal."""
+    try:
+        yield
+    except PermanentError as error:
+        if lacks_rights(error):
+            raise PermanentError(error.message, hint=grant) from error.__cause__
+        raise

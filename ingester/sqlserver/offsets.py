@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ from common.names import TableName
 from ingester.locks import this_owner
 from ingester.offsets import Claim, Claimed, Move
 from ingester.position import Position
-from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.connection import Connection, is_error, needing
 from ingester.sqlserver.hints import MAKE_OFFSETS, UPGRADE_OFFSETS, USE_OFFSETS
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
@@ -42,10 +41,10 @@ class SqlServerOffsets:
 
     def ensure(self) -> None:
         if self._connection.rows(queries.TABLE_MISSING)[0][0]:
-            with _needing(MAKE_OFFSETS):
+            with needing(MAKE_OFFSETS):
                 self._execute_unless(_TABLE_THERE, queries.CREATE)
         for column in queries.COLUMNS:
-            with _needing(UPGRADE_OFFSETS):
+            with needing(UPGRADE_OFFSETS):
                 self._execute_unless(_COLUMN_THERE, queries.add_column(column))
         self._owner = this_owner() if self._has_owner() else None
 
@@ -64,7 +63,7 @@ class SqlServerOffsets:
 
     def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
         key, to = table.key, self._destination
-        with _needing(USE_OFFSETS):
+        with needing(USE_OFFSETS):
             self._execute_unless(_ROW_THERE, queries.INSERT, (key, epoch, key))
             taken = self._connection.execute(queries.CLAIM, (epoch, to, source, key, epoch, to))
             if taken and self._owner is not None:
@@ -205,17 +204,6 @@ def _outcome(asked: Callable[[], _Found]) -> _Found | DStreamError:
         raise
     except DStreamError as error:
         return error
-
-
-@contextmanager
-def _needing(grant: str) -> Iterator[None]:
-    """Adds the missing right to a refusal."""
-    try:
-        yield
-    except PermanentError as error:
-        if lacks_rights(error):
-            raise PermanentError(error.message, hint=grant) from error.__cause__
-        raise
 
 
 _Row = tuple[Any, ...]

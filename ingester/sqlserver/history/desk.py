@@ -10,9 +10,9 @@ from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from ingester.history.desk import OPEN, POSSIBLE, SeenSnapshot
 from ingester.history.snapshot import Snapshot, SnapshotState
-from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.connection import Connection, needing
 from ingester.sqlserver.hints import USE_SNAPSHOTS
-from ingester.sqlserver.history.store import SqlServerSnapshots, needing, new_id, read
+from ingester.sqlserver.history.store import SqlServerSnapshots, new_id, read
 from ingester.sqlserver.sql import operating as queries_of_operating
 from ingester.sqlserver.sql import snapshots as queries
 from ingester.sqlserver.sql.changes import Statement

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.errors import DStreamError, LeaseLost, PermanentError
@@ -17,7 +16,7 @@ from ingester.history.rows import RowKey
 from ingester.history.snapshot import ChunkId, Reason, Snapshot, SnapshotState
 from ingester.history.store import Progress, StoredSnapshots
 from ingester.locks import this_owner
-from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.connection import Connection, is_error, lacks_rights, needing
 from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
 from ingester.sqlserver.sql import snapshots as queries
 from ingester.sqlserver.sql.changes import Statement
@@ -142,17 +141,6 @@ def new_id() -> str:
 def round_up(seconds: float) -> int:
     """In milliseconds."""
     return -int(-seconds * 1000 // 1)
-
-
-@contextmanager
-def needing(grant: str) -> Iterator[None]:
-    """Adds the missing right to a refusal."""
-    try:
-        yield
-    except PermanentError as error:
-        if lacks_rights(error):
-            raise PermanentError(error.message, hint=grant) from error.__cause__
-        raise
 
 
 def written(key: RowKey | None) -> str | None:

@@ -13,7 +13,7 @@ from ingester.operating.offset_desk import Count, Lag, LagRequest, Move, MoveOrd
 from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import change_table
-from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.connection import Connection, is_error, needing
 from ingester.sqlserver.hints import HINTS, MAKE_MOVES, READ_OFFSETS, READ_TIMES, SET_OFFSETS, USE_MOVES
 from ingester.sqlserver.literals import WAITED, in_its_scope, unless_locked
 from ingester.sqlserver.offsets import SqlServerOffsets, parts_of, stored_position
@@ -187,12 +187,8 @@ class SqlServerDesk:
 
     def _allowed(self, grant: str, sql: str, values: Sequence[object] = ()) -> list[list[tuple[object, ...]]]:
         """The result sets of a statement that changes something; a refusal names the right that is missing."""
-        try:
+        with needing(grant):
             return self._connection.result_sets(sql, values)
-        except PermanentError as error:
-            if lacks_rights(error):
-                raise PermanentError(error.message, hint=grant) from error.__cause__
-            raise
 
     def moves(self, table: TableName | None, most: int) -> Sequence[Move]:
         if self._missing(queries.MOVES_MISSING, "dbo.cdc_offset_moves", USE_MOVES):
