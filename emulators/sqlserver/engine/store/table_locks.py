@@ -61,11 +61,11 @@ class TableLocks:
         self._held = HeldTables(lock)
 
     def table(self, schema: str, name: str) -> AbstractContextManager[None]:
-        """Nobody reads this table, which need not be there yet; whoever waits for it does so as for a transaction's."""
+        """Readers wait for this table as for a transaction's; it need not exist yet."""
         return self._held.table(schema, name)
 
     def end(self, schema: str, name: str) -> AbstractContextManager[None]:
-        """Whoever reads a table from its end waits, as behind a last row that is not committed; the rows before are free."""
+        """Readers that come from the end of a table wait, as behind a last row that is not committed; the rows before are free."""
         return self._held.end(schema, name)
 
     def await_end(self, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
