@@ -9,16 +9,13 @@
 Nothing depends on this path. Without it results come with their bundles, slices keep the time that they were sent with, and a stop waits for
 the slices' end. So a worker tries once, briefly, and after a failure not again for a minute.
 
-A request is one frame, `HMAC-SHA256 | pickle`, on one connection, with a number used once; the answer is signed together with its request.
-The key travels with the task. The driver drops a frame without the key, frames beyond a number at a time, and a frame that takes too long.
+A request is one sealed frame (seal.py) on one connection, with a number used once, which its answer repeats. The key travels with the
+bundle. The driver drops a frame that was sealed with another key, frames beyond a number at a time, and a frame that takes too long.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
-import pickle
 import socket
 import socketserver
 import threading
@@ -31,6 +28,7 @@ from typing import Any, cast
 from common.clock import UnixTime
 from ingester.executor import Begins, Early
 from ingester.slices import Slice, SliceResult
+from ingester.spark.seal import Seal, Unsealed
 
 _SECONDS = 2.0
 """For one frame and its answer, connecting included."""
@@ -38,7 +36,6 @@ _AT_ONCE = 64
 """Frames read at the same time. A worker sends one after another, so this is a number of workers, each for a moment."""
 _MOST = 1 << 20
 """Bytes of a frame; a result has some hundreds."""
-_DIGEST = hashlib.sha256().digest_size
 
 
 class Asks(Enum):
@@ -50,7 +47,7 @@ class Asks(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The driver of one bundle. Travels with its task. `elsewhere`: its machine may be another one than the worker's.
+    """The driver of one bundle. Travels with it. `elsewhere`: its machine may be another one than the worker's.
 
     Each method raises OSError, within seconds, when the driver cannot be reached.
     """
@@ -75,19 +72,26 @@ class Driver:
         return bool(self._ask(Asks.STOP))
 
     def _ask(self, said: SliceResult | Asks) -> object:
-        body = pickle.dumps((os.urandom(16), self.bundle, said))
-        signature = _sign(self.key, body)
+        seal, once = Seal(self.key), os.urandom(16)
+        frame = seal.closed((once, self.bundle, said))
         end = time.monotonic() + _SECONDS
         with socket.create_connection((self.host, self.port), _SECONDS) as way:
             way.settimeout(_left(end))
-            way.sendall(signature + body)
+            way.sendall(frame)
             way.shutdown(socket.SHUT_WR)
             answer = _frame(way, end)
         if not answer:
             raise ConnectionAbortedError(f"{self.host}:{self.port} hung up without an answer")
-        if not hmac.compare_digest(answer[:_DIGEST], _sign(self.key, signature + answer[_DIGEST:])):
-            raise ConnectionAbortedError(f"{self.host}:{self.port} is not the driver")
-        return pickle.loads(answer[_DIGEST:])
+        try:
+            repeated, answered = seal.opened(answer)
+        except Unsealed as error:
+            raise self._foreign() from error
+        if repeated != once:
+            raise self._foreign()
+        return cast(object, answered)
+
+    def _foreign(self) -> ConnectionAbortedError:
+        return ConnectionAbortedError(f"{self.host}:{self.port} is not the driver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ class DriverLine:
 
     def __init__(self, host: str, told: str, port: int = 0, *, elsewhere: bool = False) -> None:
         """`told`: the host name that workers connect to. `elsewhere`: they may be on other machines. Raises OSError."""
-        self._key = os.urandom(32)
+        self._key = Seal.new_key()
+        self._seal = Seal(self._key)
         self._told = told
         self._elsewhere = elsewhere
         self._open: dict[int, tuple[Early, Begins]] = {}
@@ -131,12 +136,11 @@ class DriverLine:
 
     def take(self, frame: bytes) -> bytes:
         """The answer to `frame`; empty if it is not a worker's."""
-        signature, body = frame[:_DIGEST], frame[_DIGEST:]
-        if not hmac.compare_digest(signature, _sign(self._key, body)):
+        try:
+            once, bundle, said = cast(tuple[bytes, int, SliceResult | Asks], self._seal.opened(frame))
+        except Unsealed:
             return b""
-        _, bundle, said = cast(tuple[bytes, int, SliceResult | Asks], pickle.loads(body))
-        answer = pickle.dumps(self._answer(bundle, said))
-        return _sign(self._key, signature + answer) + answer
+        return self._seal.closed((once, self._answer(bundle, said)))
 
     def _answer(self, bundle: int, said: SliceResult | Asks) -> bool | list[_Time] | None:
         if said is Asks.STOP:
@@ -208,7 +212,3 @@ def _left(end: float) -> float:
     if (left := end - time.monotonic()) <= 0:
         raise TimeoutError("it took too long")
     return left
-
-
-def _sign(key: bytes, body: bytes) -> bytes:
-    return hmac.digest(key, body, "sha256")

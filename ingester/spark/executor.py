@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -38,13 +37,11 @@ from ingester.spark.jvm import Jvm
 from ingester.spark.queued import Queued
 from ingester.spark.reasons import hint_for, reason, worker_died
 from ingester.spark.scratch import Scratch
-from ingester.spark.worker_side import PACKAGE, Work, checked, settle_worker
+from ingester.spark.seal import VARIABLE, Seal, Unsealed
+from ingester.spark.worker_side import PACKAGE, BundleTask, Work, checked, run_sealed
 
 log = structlog.get_logger("spark")
 
-BundleTask = Callable[[Sequence[Slice], Path, Driver | None], Sequence[SliceResult]]
-"""Runs in a Python worker, which imports it by name. The path is that of a file that exists once a stop was requested. The result of a slice
-that ends before others goes to the driver at once, if one is given."""
 FirstTask = Callable[[], Any]
 """Runs in a Python worker before anything else. Its result must be picklable."""
 
@@ -81,7 +78,6 @@ class SparkExecutor:
         slots: int | None = None,
         environment: Mapping[str, str] = {},
     ) -> None:
-        self._task = task
         self._master = master
         self._fixed = slots
         home = java_home()
@@ -100,6 +96,11 @@ class SparkExecutor:
         self._line: DriverLine | None = None
         self._queued = Queued()
         self._version = metadata.version(PACKAGE)
+        key = Seal.new_key()
+        self._seal = Seal(key)
+        self._work = self._checked(partial(run_sealed, task, self._stopping, key if self._elsewhere else None))
+        if not self._elsewhere:
+            environment = {**environment, VARIABLE: key.decode()}
         self._unreached = False
         self._closing = threading.Event()
         self._begun = False
@@ -161,18 +162,12 @@ class SparkExecutor:
         return self._slots
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
-        task, stopping, context = self._task, self._stopping, self._context
+        context = self._context
         assert context is not None
-        driver = self._driver(bundle, number, early, begins)
-
-        def drained(slices: Iterable[Slice]) -> Iterator[SliceResult]:
-            results = task(list(slices), stopping, driver)
-            settle_worker()
-            return iter(results)
-
+        sealed = self._seal.closed((list(bundle), self._driver(bundle, number, early, begins)))
         try:
             context.setJobGroup(_group(number), f"{len(bundle)} tables")
-            results = list(context.parallelize(bundle, 1).mapPartitions(self._checked(drained)).collect())
+            [returned] = context.parallelize([sealed], 1).mapPartitions(self._work).collect()
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
@@ -183,6 +178,7 @@ class SparkExecutor:
             self._queued.ended(number)
             if self._line is not None:
                 self._line.done(number)
+        results = self._opened(returned)
         self._health.worked()
         self._tell_unreached(results)
         return results
@@ -285,6 +281,13 @@ class SparkExecutor:
             return begins()
 
         return self._line.open(number, early, begun)
+
+    def _opened(self, returned: bytes) -> Sequence[SliceResult]:
+        try:
+            results: Sequence[SliceResult] = self._seal.opened(returned)
+        except Unsealed as error:
+            raise TransientError(f"running a Spark task: reading its results: {error}") from error
+        return results
 
     def _checked(self, work: Work) -> Work:
         dumps: Any = cloudpickle.dumps  # PySpark does not type it

@@ -17,6 +17,7 @@ from ingester.slices import Slice, SliceResult
 from ingester.spark import driver_line
 from ingester.spark.driver_line import Driver, DriverLine
 from ingester.spark.reach import Reach
+from ingester.spark.seal import Seal
 from ingester.sqlserver.position import LogPosition
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
 
@@ -54,10 +55,11 @@ def test_whoever_has_not_the_key_is_not_heard_and_nothing_of_it_is_loaded() -> N
         heard: list[SliceResult] = []
         driver = early.open(7, heard.append, nothing)
         with pytest.raises(OSError, match="hung up without an answer"):
-            replace(driver, key=b"another").tell(SliceResult(PERSONS, None))
+            replace(driver, key=Seal.new_key()).tell(SliceResult(PERSONS, None))
         with pytest.raises(OSError, match="hung up without an answer"):
-            replace(driver, key=b"another").stops()
-        assert early.take(b"x" * 32 + pickle.dumps(Bomb())) == b""
+            replace(driver, key=Seal.new_key()).stops()
+        assert early.take(pickle.dumps(Bomb())) == b""
+        assert early.take(Seal(Seal.new_key()).closed(Bomb())) == b""
         assert early.take(b"") == b""
         assert heard == []
 
@@ -65,7 +67,7 @@ def test_whoever_has_not_the_key_is_not_heard_and_nothing_of_it_is_loaded() -> N
 def nobody() -> Driver:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return Driver("127.0.0.1", probe.getsockname()[1], b"key", 1)
+        return Driver("127.0.0.1", probe.getsockname()[1], Seal.new_key(), 1)
 
 
 def test_a_driver_that_cannot_be_reached_is_left_alone_for_a_minute_and_told_of_once() -> None:
@@ -102,7 +104,7 @@ def test_a_bundle_that_is_over_does_not_count_as_a_driver_out_of_reach() -> None
 def test_a_driver_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_line, "_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(TimeoutError):
-        Driver("127.0.0.1", mute.getsockname()[1], b"key", 1).tell(SliceResult(PERSONS, None))
+        Driver("127.0.0.1", mute.getsockname()[1], Seal.new_key(), 1).tell(SliceResult(PERSONS, None))
 
 
 def test_a_frame_that_comes_in_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
