@@ -86,6 +86,30 @@ class OfReplay(TypedDict):
     EventID: str
 
 
+class TableCount(TypedDict):
+    """How many changes a transaction has in one table, by the table's key: `dbo.Persons`."""
+
+    Table: str
+    Count: int
+
+
+class _TransactionOfEach(TypedDict):
+    Id: str
+
+
+class OfTransaction(_TransactionOfEach, total=False):
+    """The transaction of a change, or what a `Begin` or `End` event says of it. `Id`: the LSN of its commit.
+
+    `TableOrder`: of a change, its place among the transaction's changes of its table, from 1. `Status`: of an event, `BEGIN` or `END`.
+    `EventCount` and `Tables`: of an event, how many changes the transaction has, and in which tables.
+    """
+
+    TableOrder: int
+    Status: str
+    EventCount: int
+    Tables: Sequence[TableCount]
+
+
 class History(TypedDict, total=False):
     """What `metadata` says of a message that is not a change at the time of its commit; one of these keys."""
 
@@ -117,6 +141,7 @@ class Metadata(_MetadataOfEach, History, total=False):
     ChangedColumns: Sequence[str]
     Unavailable: Sequence[str]
     Oversize: Excess
+    Transaction: OfTransaction
 
 
 class _BodyOfEach(TypedDict):

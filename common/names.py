@@ -67,6 +67,10 @@ class TableName:
         return self.key
 
 
+TRANSACTIONS = TableName("cdc", "transactions")
+"""The name under which the events about transactions have a topic, a lock and an offset, as a table has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The database that changes come from: the server's label and the database, as names contain them."""

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from common.message import History
+from common.message import History, OfTransaction
 from common.names import TableName
 from ingester.position import Position
 
 
 class Operation(IntEnum):
-    """As a message's `OperationID` has it. READ: a row as a snapshot found it. GAP: changes before this one were lost."""
+    """As a message's `OperationID` has it. READ: a row as a snapshot found it. GAP: changes before this one were lost.
 
+    BEGIN and END: events about a transaction.
+    """
+
+    END = -4
+    BEGIN = -3
     GAP = -1
     READ = 0
     DELETE = 1
@@ -22,6 +27,8 @@ class Operation(IntEnum):
 
 
 OPERATION_NAMES = {
+    Operation.END: "End",
+    Operation.BEGIN: "Begin",
     Operation.GAP: "Gap",
     Operation.READ: "Read",
     Operation.DELETE: "Delete",
@@ -53,5 +60,7 @@ class Change:
     """The primary key's values in key order; empty for a table without one."""
     history: History | None = None
     """What its metadata says beside: `Snapshot` of a row that was read, `Gap` of a gap, `Replay` of a change that is sent once more."""
+    transaction: OfTransaction | None = None
+    """What its metadata says of its transaction; None unless `transactions` is on."""
     topic: str | None = None
     """The topic that it goes to instead of its table's; it then has a session of its own."""

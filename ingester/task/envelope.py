@@ -85,6 +85,8 @@ class NativeEnvelope:
             metadata["ChangedColumns"] = change.changed_columns
         if change.unavailable:
             metadata["Unavailable"] = change.unavailable
+        if change.transaction is not None:
+            metadata["Transaction"] = change.transaction
         if change.history is not None:
             metadata.update(cast(Metadata, change.history))
         return metadata

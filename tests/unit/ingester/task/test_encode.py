@@ -15,6 +15,7 @@ from ingester.history.snapshot import Chunk
 from ingester.oversize import Oversized
 from ingester.slices import Slice
 from ingester.sqlserver.position import LogPosition, Lsn
+from ingester.sqlserver.transactions.events import begin_and_end
 from ingester.task.encode import Encoder
 from ingester.task.envelope import Enveloped
 from ingester.task.events import RowChanges, gap_event
@@ -42,6 +43,7 @@ def lost(table: TableName) -> Change:
 def change(name: str) -> Change:
     table = TableName("dbo", "Persons")
     orders = TableName("sales", "Orders")
+    begin, end = begin_and_end(AT.lsn, "2026-11-21T10:23:45.457Z", {orders: 1, table: 2})
     moved = LogPosition(AT.lsn, 2, AT.seqval, 4)
     return {
         "insert": Change(
@@ -87,6 +89,18 @@ def change(name: str) -> Change:
         ),
         "read": read_row(table),
         "gap": lost(table),
+        "in_a_transaction": Change(
+            table,
+            "dbo_Persons",
+            AT,
+            Operation.INSERT,
+            {"FirstName": "Diana", "ID": 180, "LastName": "Williams"},
+            commit_time="2026-11-21T10:23:45.457Z",
+            key=(180,),
+            transaction={"Id": AT.lsn.hex, "TableOrder": 1},
+        ),
+        "transaction_begin": begin,
+        "transaction_end": end,
     }[name]
 
 

@@ -1,0 +1,1 @@
+"""The events about transactions: which there are, and how many changes each has in which tables."""
