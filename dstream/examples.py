@@ -59,6 +59,17 @@ snapshot {
   max_rows_per_second = 5000
 }
 """,
+    ("ingester.shape", ""): """\
+shape {
+  exclude_columns = ["RowVersion"] # of every table that has it
+  skip_operations = ["Delete"]
+
+  mask {
+    Email = "hash:SHA-256:{{ env "SALT" }}"
+    Phone = "truncate:4"
+  }
+}
+""",
     ("ingester.tables_overrides", ""): """\
 tables_overrides {
   overrides {
@@ -68,6 +79,9 @@ tables_overrides {
     snapshot {
       mode = "initial"
     }
+
+    exclude_columns = ["CreatedBy", "UpdatedBy"]
+    mask            = { "Last Name" = "redact" }
   }
   overrides {
     table_name        = "sales.Orders"

@@ -23,7 +23,7 @@ from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
-from ingester.driver.reload import Rhythms, plan, rhythms, snapshot_rules
+from ingester.driver.reload import Rhythms, Shapes, plan, rhythms, shapes, snapshot_rules
 from ingester.driver.threads import Threads
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.observation import observed
@@ -135,20 +135,21 @@ class _Reload:
         self._settings, self._loop, self._leases, self._keys = settings, loop, leases, keys
         self._tables: Rhythms = rhythms(settings)
         self._snapshots = snapshot_rules(settings, on_gap=settings.on_gap)
+        self._shapes: Shapes = shapes(settings)
         self._most = len(self._tables)
 
     def __call__(self, new: IngesterSettings) -> None:
         decided = plan(self._settings, self._tables, new)
         if decided.restart:
             log.warning("changed settings need a restart", settings=list(decided.restart))
-        if not decided.changes and decided.snapshots == self._snapshots:
+        if not decided.changes and decided.snapshots == self._snapshots and decided.shapes == self._shapes:
             return
         added = list(decided.changes.added)
         self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
         self._leases.count_by(places(self._settings, self._most))
-        self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots)
-        self._tables, self._snapshots = decided.tables, decided.snapshots
+        self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots, decided.shapes)
+        self._tables, self._snapshots, self._shapes = decided.tables, decided.snapshots, decided.shapes
         log.info("configuration reloaded", tables=len(decided.tables), intervals_changed=len(decided.changes.paced))
 
 
@@ -171,6 +172,7 @@ def _loop_settings(settings: IngesterSettings) -> LoopSettings:
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
         snapshots=snapshot_rules(settings, on_gap=settings.on_gap),
+        shapes=shapes(settings),
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
         # A slot mostly waits, but the tasks of one hot table compute: more of them than cores would only start more processes.
         most_parts=usable_cores() if is_local(settings.spark.master) else None,

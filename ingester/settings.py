@@ -20,6 +20,8 @@ from common.observability.health_settings import HealthSettings
 from common.topology import Table, Topology, listed, twice_listed
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.lock_settings import LocksBlock
+from ingester.shape.settings import ShapeOverride, ShapeSettings, against_defaults, shape_of
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
 
 
 def _conf_value(value: Any) -> Any:
@@ -47,9 +49,7 @@ class PollIntervals(Settings):
         return self
 
 
-class TableOverride(Settings):
-    """Settings of one table. Those that are missing are taken from `poll_interval_defaults` and `snapshot`."""
-
+class _PollingOverride(Settings):
     table_name: Table = Field(description="One of `tables`.")
     poll_interval: PositiveDuration | None = Field(
         default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
@@ -58,6 +58,10 @@ class TableOverride(Settings):
         default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
     )
     snapshot: SnapshotOverride = Field(default_factory=SnapshotOverride, description="Snapshots of this table.")
+
+
+class TableOverride(ShapeOverride, _PollingOverride):
+    """Settings of one table. Those that are missing are taken from `poll_interval_defaults`, `snapshot` and `shape`."""
 
 
 class TablesOverrides(Settings):
@@ -125,6 +129,7 @@ class TableSettings:
     exact: bool = False
     on_gap: OnGap = "fail"
     """What follows a gap of this table: `snapshot` also where its mode is `when_needed`."""
+    shape: TableShape = AS_CAPTURED
 
 
 class IngesterSettings(Topology):
@@ -149,6 +154,10 @@ class IngesterSettings(Topology):
     snapshot: SnapshotSettings = Field(
         default_factory=SnapshotSettings,
         description="The rows that the tables hold now, sent as well as their changes. See history.md.",
+    )
+    shape: ShapeSettings = Field(
+        default_factory=ShapeSettings,
+        description="What of the changes is sent: columns, masks, operations. The defaults send all that is captured. See shape.md.",
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",
@@ -213,6 +222,9 @@ class IngesterSettings(Topology):
             raise ValueError("has an override for a table that is not in tables, or two for one table")
         if any(table.poll_interval > table.max_poll_interval for table in self.schedule):
             raise ValueError("has a poll_interval longer than the max_poll_interval that holds for the table")
+        for override in self.tables_overrides.overrides:
+            for at, told in against_defaults(dict(override), dict(self.shape)):
+                raise ValueError(f"{override.table_name}: {'.'.join(map(str, at))} {told}")
         if twice := twice_listed({"tables": self.tables}):
             raise ValueError(f"tables {twice[0][1]}")
         return self
@@ -241,6 +253,7 @@ class IngesterSettings(Topology):
                 mode := (own.snapshot.mode if own else None) or self.snapshot.mode,
                 bool(self.snapshot.exact if own is None or own.snapshot.exact is None else own.snapshot.exact),
                 "snapshot" if mode == "when_needed" else self.on_gap,
+                shape_of(self.shape, own),
             )
             for name in self.tables
         )
@@ -259,6 +272,8 @@ def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     tables = [name for text in listed(data) if (name := _name(text)) is not None]
     usual = data.get("poll_interval_defaults")
     usual = usual if isinstance(usual, dict) else {}
+    shape = data.get("shape")
+    shape = shape if isinstance(shape, dict) else {}
     seen: set[TableName] = set()
     for number, override in enumerate(_overrides(data)):
         at: Location = ("tables_overrides", "overrides", number)
@@ -272,6 +287,7 @@ def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         elif name is not None:
             seen.add(name)
         yield from _check_intervals(at, override, usual)
+        yield from (((*at, *inner), told) for inner, told in against_defaults(override, shape))
 
 
 def _check_intervals(

@@ -19,6 +19,7 @@ from common.names import TableName
 from ingester.history.snapshot import Chunk, ChunkDone, ChunkId
 from ingester.oversize import Oversized
 from ingester.position import Position
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CaptureInstance, Part
 
 Piece = Part | ChunkId
@@ -40,6 +41,7 @@ class Slice:
     `part`: read only this part, from `start`, where the offset must be, to `upto`, however long it takes.
     `chunk`: read this chunk of a snapshot instead, while the stream stands at `start`. `gap`: send the event about changes that were lost
     between `start` and `upto`, and go on at `upto`. `announces_gaps`: the driver sends such an event when a gap turns up.
+    `shape`: what of the table is sent.
     """
 
     table: TableName
@@ -58,6 +60,7 @@ class Slice:
     chunk: Chunk | None = None
     gap: bool = False
     announces_gaps: bool = False
+    shape: TableShape = AS_CAPTURED
 
     @property
     def piece(self) -> Piece | None:

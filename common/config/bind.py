@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_ori
 from pydantic import BaseModel, ValidationError
 
 from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
-from common.config.settings import Location, Remark, Settings
+from common.config.settings import Location, MapBlock, Remark, Settings
 from common.config.values import UNREADABLE, Block, Problem, Unset, Value, complain
 from common.errors import ConfigurationError
 
@@ -155,7 +155,7 @@ class _Plain:
             if isinstance(entry, Value):
                 taken[name] = _MISPLACED_VALUE if kind is not None else self.literal(entry, here)
             elif kind is None:
-                taken[name] = _MISPLACED_BLOCK
+                taken[name] = self._map(entry, here) if _is_map(model, name) else _MISPLACED_BLOCK
             elif kind.repeats:
                 items = taken.setdefault(name, [])
                 items.append(self._inner(entry, kind, (*here, len(items))))
@@ -165,6 +165,18 @@ class _Plain:
         if issubclass(model, Settings):
             self.complain(at, model.conflicts(content))
         return content
+
+    def _map(self, block: Block, at: Location) -> dict[str, Any]:
+        """A block with free names, as the map that it stands for."""
+        self.lines[at] = block.line
+        found: dict[str, Any] = {}
+        for key, line, entry in block.entries:
+            if key in found:
+                self.problems.append(Problem(line, self._twice(key, key, (*at, key))))
+                continue
+            self.lines[*at, key] = line
+            found[key] = self.literal(entry, (*at, key)) if isinstance(entry, Value) else _MISPLACED_BLOCK
+        return found
 
     def _twice(self, key: str, name: str, at: Location) -> str:
         first = self.renamed.get(at)
@@ -359,6 +371,11 @@ def block_of(model: type[BaseModel], key: str) -> BlockKind | None:
         if isinstance(candidate, type) and get_origin(candidate) is None and issubclass(candidate, BaseModel):
             return BlockKind(candidate, by_type, get_origin(declared.annotation) is tuple)
     return None
+
+
+def _is_map(model: type[BaseModel], key: str) -> bool:
+    declared = model.model_fields.get(key)
+    return declared is not None and any(isinstance(each, MapBlock) for each in declared.metadata)
 
 
 def _names(model: type[BaseModel]) -> set[str]:

@@ -26,6 +26,10 @@ class Remark:
     hint: str
 
 
+class MapBlock:
+    """Metadata of a field that is a map with free names: `name { key = value }` is read like `name = { key = value }`."""
+
+
 class Settings(BaseModel):
     """Base of every model of settings: frozen, strict, no unknown keys, and no input in pydantic's own errors."""
 

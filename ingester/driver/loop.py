@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from queue import SimpleQueue
+from types import MappingProxyType
 
 import structlog
 
@@ -25,7 +26,7 @@ from ingester.driver.moves import Moves, Moving
 from ingester.driver.outage import Outage
 from ingester.driver.ownership import Ownership
 from ingester.driver.queue_gate import QueueGate
-from ingester.driver.reload import TableChanges
+from ingester.driver.reload import Shapes, TableChanges
 from ingester.driver.returns import Returns
 from ingester.driver.roster import Roster
 from ingester.driver.schedule import Schedule, TableOutcome
@@ -35,6 +36,7 @@ from ingester.executor import Executor
 from ingester.history.rules import SnapshotRules
 from ingester.offsets import Offsets
 from ingester.position import Position
+from ingester.shape.table_shape import AS_CAPTURED
 from ingester.slices import Slice
 from ingester.source import Source
 from ingester.watch.stats import IngesterStats, Standing
@@ -44,6 +46,7 @@ log = structlog.get_logger("ingester")
 
 _TICK = 0.2
 """Seconds within which the loop notices a stop."""
+_AS_THEY_ARE: Shapes = MappingProxyType({})
 _KILL_SECONDS = 3.0
 """A cancelled Python task runs on for up to 2.5 s: Spark looks every 2 s, and waits spark.python.task.killTimeout."""
 
@@ -81,7 +84,8 @@ class Loop:
         self._schedule = Schedule(chance)
         self._roster = Roster(schedule=self._schedule, ownership=self._ownership, stats=stats, clock=clock)
         self._gate = QueueGate(stats, clock, chance)
-        self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str], SnapshotRules]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str], SnapshotRules, Shapes]] = SimpleQueue()
+        self._shapes = settings.shapes
         self._catalog = CatalogAge(clock)
         self._capture = CaptureHold()
         self._outage = Outage(stats, clock)
@@ -117,9 +121,15 @@ class Loop:
             self._finish()
         return self._roster.status()
 
-    def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str], snapshots: SnapshotRules) -> None:
+    def reconfigure(
+        self,
+        changes: TableChanges,
+        lock_names: Mapping[TableName, str],
+        snapshots: SnapshotRules,
+        shapes: Shapes = _AS_THEY_ARE,
+    ) -> None:
         """Take over other tables at the next turn. `lock_names`: of the added ones. From any thread."""
-        self._asked.put((changes, lock_names, snapshots))
+        self._asked.put((changes, lock_names, snapshots, shapes))
 
     def _turn(self) -> None:
         self._stats.turned()
@@ -142,9 +152,15 @@ class Loop:
         self._dispatcher.start()
         self._stats.occupied(self._dispatcher.running, self._executor.slots)
 
-    def _reconfigure(self, changes: TableChanges, locks: Mapping[TableName, str], snapshots: SnapshotRules) -> None:
+    def _reconfigure(
+        self, changes: TableChanges, locks: Mapping[TableName, str], snapshots: SnapshotRules, shapes: Shapes
+    ) -> None:
         self._history.snapshots.rules = snapshots
+        others = {name for name, shape in shapes.items() if self._shapes.get(name, AS_CAPTURED) != shape}
+        # First, so that no slice of an added table begins without its masks; a removed one may have slices that have yet to begin.
+        self._shapes = {**self._shapes, **shapes}
         self._roster.change(changes, locks)
+        self._roster.reshaped(others)
         self._wanted = False
         if not self._outage.disconnected:
             self._want()
@@ -314,6 +330,7 @@ class Loop:
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
+        todo = replace(todo, shape=self._shapes.get(todo.table, AS_CAPTURED))
         if todo.chunk is not None:  # the fence bounds it, whatever becomes of the lease
             return replace(todo, sent_at=self._now())
         self._stats.started(todo.table)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from common.names import Ordering, TableName
 from ingester.driver.schedule import Rhythm
@@ -10,6 +11,7 @@ from ingester.driver.tables import Decision, TrackedTable
 from ingester.history.rules import NO_SNAPSHOTS, SnapshotRules
 from ingester.locks import Lease
 from ingester.position import Position
+from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice
 
 _FIRST_LOOK_SECONDS = 1.0
@@ -20,6 +22,7 @@ _FIRST_LOOK_SECONDS = 1.0
 class LoopSettings:
     """What the loop needs of the configuration. Times in seconds. `stop_seconds`: how long a stop waits for slices.
 
+    `shapes`: at the start; a reload brings others.
     `ordering`: the queue's, or "table" if every table is read by one task; `most_parts`: the most tasks for one table.
     """
 
@@ -33,6 +36,7 @@ class LoopSettings:
     most_parts: int | None = None
     stop_seconds: float = 5.0
     snapshots: SnapshotRules = NO_SNAPSHOTS
+    shapes: Mapping[TableName, TableShape] = field(default_factory=dict)
 
     def slice(
         self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position, *, announces_gaps: bool

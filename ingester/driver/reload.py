@@ -1,6 +1,6 @@
 """Decides what an edited configuration changes in a running ingester. Pure.
 
-Tables, their polling and their snapshots are taken over at once. Every other setting is in use in too many places (Spark's workers have
+Tables, their polling, their snapshots and their shapes are taken over at once. Every other setting is in use in too many places (Spark's workers have
 copies), so the log names it as one that needs a restart.
 """
 
@@ -14,11 +14,13 @@ from common.names import TableName
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import SnapshotRules, TableRules
 from ingester.settings import IngesterSettings
+from ingester.shape.table_shape import TableShape
 
-AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults", "snapshot")
+AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults", "snapshot", "shape")
 """Settings that need no restart."""
 
 Rhythms = Mapping[TableName, Rhythm]
+Shapes = Mapping[TableName, TableShape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,13 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class ReloadPlan:
-    """`tables`: all tables after `changes`; `snapshots`: of these. `restart`: names of changed settings that need a restart."""
+    """`tables`: all tables after `changes`; `snapshots`, `shapes`: of these. `restart`: names of changed settings that need a restart."""
 
     changes: TableChanges
     tables: Rhythms
     restart: tuple[str, ...]
     snapshots: SnapshotRules
+    shapes: Shapes
 
 
 def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
@@ -66,6 +69,13 @@ def snapshot_rules(
     return SnapshotRules(tables, settings.snapshot.chunk_rows, settings.snapshot.max_rows_per_second)
 
 
+def shapes(
+    settings: IngesterSettings, *, names: Mapping[TableName, TableName] | None = None
+) -> dict[TableName, TableShape]:
+    """The shape of every table. `names`: as for `snapshot_rules`."""
+    return {(names or {}).get(table.name, table.name): table.shape for table in settings.schedule}
+
+
 def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> ReloadPlan:
     """From `settings` (at the start) and `tables` (running now) to `new`.
 
@@ -86,4 +96,5 @@ def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> 
     )
     names = {table: running.get(table.key.lower(), table) for table in rhythms(new)}
     restart = (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE))
-    return ReloadPlan(changes, wanted, restart, snapshot_rules(new, on_gap=settings.on_gap, names=names))
+    rules = snapshot_rules(new, on_gap=settings.on_gap, names=names)
+    return ReloadPlan(changes, wanted, restart, rules, shapes(new, names=names))

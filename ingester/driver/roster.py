@@ -33,6 +33,8 @@ class Roster:
         self._leaving: dict[TableName, TrackedTable] = {}
         """Tables that were removed while a slice was under way."""
         self._stopped: dict[TableName, TrackedTable] = {}
+        self._rhythms: dict[TableName, Rhythm] = {}
+        """Of all tables, the stopped ones included."""
         self._schedule = schedule
         self._ownership = ownership
         self._stats = stats
@@ -50,12 +52,12 @@ class Roster:
         return 1
 
     def begin(self, rhythms: Mapping[TableName, Rhythm]) -> None:
-        """Make every table due. From now on only the schedule knows its intervals, as a reload may change them."""
+        """Make every table due."""
         for name, rhythm in rhythms.items():
             self._begin(name, rhythm)
 
     def _begin(self, name: TableName, rhythm: Rhythm) -> None:
-        self.tables[name] = TrackedTable(name)
+        self.tables[name], self._rhythms[name] = TrackedTable(name), rhythm
         self._schedule.add(name, rhythm, self._clock())
 
     def take(self) -> list[TrackedTable]:
@@ -100,17 +102,27 @@ class Roster:
         for name, rhythm in changes.added.items():
             self._ownership.add(name, lock_names[name])
             if name in self._leaving:  # its slice, once back, puts it into the schedule
-                self.tables[name] = self._leaving.pop(name)
+                self.tables[name], self._rhythms[name] = self._leaving.pop(name), rhythm
                 self._schedule.pace(name, rhythm, self._clock())
             else:
                 self._begin(name, rhythm)
             self._stats.stands(name, Standing.ELSEWHERE)
             log.info("table added", table=name.key)
+        self._rhythms.update(changes.paced)
         for name in changes.paced.keys() & self.tables.keys():
             self._schedule.pace(name, changes.paced[name], self._clock())
 
+    def reshaped(self, names: Iterable[TableName]) -> None:
+        """Begin again with those of `names` that have stopped: what is sent of them was changed."""
+        for name in sorted(self._stopped.keys() & set(names)):
+            del self._stopped[name]
+            self._begin(name, self._rhythms[name])
+            self._stats.stands(name, Standing.ELSEWHERE)
+            log.info("table goes on, its shape was changed", table=name.key)
+
     def _remove(self, table: TrackedTable) -> None:
         self._ownership.remove(table)
+        del self._rhythms[table.name]
         self._stats.removed(table.name)
         log.info("table removed", table=table.name.key)
 

@@ -12,7 +12,7 @@ from ingester import app as wiring
 from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
-from ingester.driver.reload import TableChanges
+from ingester.driver.reload import Shapes, TableChanges
 from ingester.history.rules import SnapshotRules
 from ingester.settings import IngesterSettings
 from tests.fakes.bus import FakeBroker
@@ -31,8 +31,11 @@ class World:
         self.keys: dict[str, str] = {}
         self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys)
 
-    def reconfigure(self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules) -> None:
+    def reconfigure(
+        self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules, shapes: Shapes
+    ) -> None:
         self.changes.append(changes)
+        self.shapes = shapes
         self.locks |= lock_names
 
     def count_by(self, places: list[str]) -> None:
