@@ -20,7 +20,7 @@ demo: setup
 test: setup scriptdom archive azurite promtool
 	$(BIN)/python -m tests.side_by_side dstream
 
-# The tests of the emulators: every statement, every frame, and foreign clients. What DStream needs of them is in `make test`.
+# The tests of the emulators: what DStream needs of the real servers, every statement, every frame, and foreign clients.
 test-emulators: setup clients
 	$(BIN)/python -m tests.side_by_side emulators
 

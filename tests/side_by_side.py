@@ -25,14 +25,9 @@ Part = Sequence[str]
 
 _PIPELINE, _BUS, _FAULTS = "tests/pipeline", "tests/contracts/bus", "tests/faults"
 _SOURCE, _LOCKS = "tests/contracts/source", "tests/contracts/locks"
-_NAMESPACE = "tests/emulators/servicebus/contract"
-"""What DStream needs of the real server. The last of its run: the SDK forgets sockets of connections that were refused, and whichever test the
-collector finds them in would be blamed."""
-_SQLSERVER = (
-    "tests/emulators/sqlserver/contract",
-    "tests/emulators/sqlserver/wire/test_collations.py",
-    "tests/emulators/sqlserver/wire/test_tls_addresses.py",
-)
+_CONTRACTS = ("tests/emulators/sqlserver/contract", "tests/emulators/servicebus/contract")
+"""What DStream needs of the real servers. The one over the SDK is the last of its run: the SDK forgets sockets of connections that were refused,
+and whichever test the collector finds them in would be blamed."""
 
 
 def _in(folder: str, *names: str) -> Part:
@@ -41,11 +36,11 @@ def _in(folder: str, *names: str) -> Part:
 
 SUITES: Mapping[str, Sequence[Part]] = {
     "dstream": (
-        (_BUS, _NAMESPACE),
+        (_BUS,),
         _in(_PIPELINE, "spark_cluster", "spark_start"),
         ("tests/unit", "tests/packaging", "tests/properties", "tests/scriptdom"),
         _in(_FAULTS, "locks", "mute", "router_kills", "server_deaths"),
-        (*_SQLSERVER, "tests/contracts/check"),
+        ("tests/contracts/check",),
         _in(_FAULTS, "executors", "machines"),
         _in(_PIPELINE, "replicas", "stuck_jvm"),
         _in(_BUS, "stops", "router_slow"),
@@ -60,6 +55,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         _in(_FAULTS, "ingester_kills", "router_soak", "snapshots", "throttled"),
     ),
     "emulators": (
+        _CONTRACTS,
         ("tests/emulators/sqlserver/wire", "tests/emulators/servicebus/wire"),
         ("tests/emulators", "tests/faults/test_servicebus_kill.py"),
     ),
