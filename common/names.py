@@ -26,6 +26,7 @@ IDENTIFIER_LIMIT = 128  # sysname
 _TOPIC_REFUSES = re.compile(r"_(?=x)|[^a-z0-9_-]")
 _PATH_REFUSES = re.compile(r"_(?=x)|[^A-Za-z0-9_-]")
 _KEY_IN_PATH_REFUSES = re.compile(r"_(?=x)|[/\\\x00-\x1f\x7f]")
+_ESCAPE = re.compile(r"_x([0-9a-f]{8}|[0-9a-f]{4})_")
 _SERVER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
 _BARE_PART = re.compile(r"[^.\[\]\"]+")
 _BRACKETED_PART = re.compile(r"\[((?:[^\]]|\]\])*)\]")
@@ -48,7 +49,7 @@ class TableName:
     @classmethod
     def parse(cls, text: str) -> TableName:
         """Read `Persons` (schema dbo), `sales.Orders` or `[sales].[Order Details]`; raises ValueError."""
-        parts = _split(text)
+        parts = [part for part, _ in parts_of(text)]
         if len(parts) > 2:
             raise ValueError("has more than two parts; write schema.table (the database is part of the address)")
         return cls("dbo", parts[0]) if len(parts) == 1 else cls(*parts)
@@ -93,6 +94,21 @@ class Origin:
         topic, last = self.topic(TableName("dbo", "t")), "t.events"
         begin = topic.removesuffix(last)
         return (begin,) if begin.endswith(".") and len(topic) < TOPIC_LIMIT else ()
+
+    def table_of(self, topic: str) -> TableName | None:
+        """The table, in lower case, that has this topic; None when no table could have it, or when the name may be shortened."""
+        begin = next((each for each in self.topics_begin if topic.startswith(each)), None)
+        if begin is None or len(topic) >= TOPIC_LIMIT:
+            return None
+        labels = topic.removeprefix(begin).removesuffix(".events").split(".")
+        try:
+            schema, table = [
+                _ESCAPE.sub(lambda found: chr(int(found[1], 16)), label) for label in ("dbo", *labels)[-2:]
+            ]
+            found = TableName(schema, table)
+        except (ValueError, OverflowError):
+            return None
+        return found if self.topic(found) == topic else None
 
     def lock_path(self, table: TableName) -> str:
         """`server/database/schema.table.lock`, spelled as configured, at most 1,024 characters."""
@@ -140,17 +156,17 @@ def colliding(origin: Origin, tables: Sequence[TableName]) -> list[tuple[TableNa
     return pairs
 
 
-def _split(text: str) -> list[str]:
-    """The parts of a dotted name. Brackets may contain anything; `]]` stands for `]`."""
-    parts, at = [], 0
+def parts_of(text: str) -> list[tuple[str, bool]]:
+    """The parts of a dotted name, and whether each stood in brackets, which may contain anything; `]]` stands for `]`. Raises ValueError."""
+    parts, at = list[tuple[str, bool]](), 0
     while True:
         while text[at : at + 1].isspace():
             at += 1
         if (bracketed := _BRACKETED_PART.match(text, at)) is not None:
-            parts.append(bracketed[1].replace("]]", "]"))
+            parts.append((bracketed[1].replace("]]", "]"), True))
             at = bracketed.end()
         elif (bare := _BARE_PART.match(text, at)) is not None:
-            parts.append(bare[0].rstrip())
+            parts.append((bare[0].rstrip(), False))
             at = bare.end()
         else:
             raise ValueError("must be a table's name such as Persons, sales.Orders or [sales].[Order Details]")

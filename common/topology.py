@@ -6,15 +6,17 @@ of zero or none stand in the text. docs/configuration.md is written from it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator, WrapValidator
 
 from common.buses import Queue
 from common.config.settings import Location, Settings
 from common.config.values import Problem, Unset, complain
 from common.names import Origin, TableName, check_server_name, colliding, server_label
 from common.sqladdress import SqlAddress
+from common.table_selection import Entry, TableSelection, entry, is_pattern
 
 
 def _address(value: Any) -> SqlAddress | Unset:
@@ -30,13 +32,45 @@ def _table(value: Any) -> TableName:
         return value
     if not isinstance(value, str):
         raise ValueError("must be text in double quotes")
+    if is_pattern(value):
+        raise ValueError(
+            "must name one table: a pattern stands in tables (a name that has * or ? is written in brackets)"
+        )
     return TableName.parse(value)
 
 
-def _some(tables: tuple[TableName, ...]) -> tuple[TableName, ...]:
-    if not tables:
-        raise ValueError("must name at least one table")
-    return tables
+class Tables(tuple[TableName, ...]):
+    """The exact names of `tables`, with everything else that stands there beside them."""
+
+    selection: TableSelection
+
+    @classmethod
+    def of(cls, selection: TableSelection) -> Tables:
+        tables = cls(selection.names)
+        tables.selection = selection
+        return tables
+
+
+def _entry(value: Any) -> Entry:
+    if isinstance(value, Entry):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be text in double quotes")
+    return entry(value)
+
+
+def _some(entries: tuple[Entry, ...]) -> Tables:
+    selection = TableSelection.of(entries)
+    if not selection.names and not selection.patterns:
+        if not entries:
+            raise ValueError("must name at least one table")
+        raise ValueError("has nothing left to send: each table is taken away by an entry with !, or none is named")
+    return Tables.of(selection)
+
+
+def _as_they_are(value: Any, validated: Callable[[Any], Any]) -> Any:
+    """Settings that are made of others keep the patterns."""
+    return value if isinstance(value, Tables) else validated(value)
 
 
 def _database_name(text: str) -> str:
@@ -70,9 +104,19 @@ class Topology(Settings):
         description="The database's part of topic and lock names. None, the default: the database of `db_connection_string`.",
     )
     queue: Queue = Field(description="The ingest queue.")
-    tables: Annotated[tuple[Table, ...], AfterValidator(_some)] = Field(
-        description="The tables, at least one: `Persons` (schema dbo), `sales.Orders`, `[sales].[Order Details]`.",
+    tables: Annotated[
+        tuple[Annotated[TableName, PlainValidator(_entry)], ...], AfterValidator(_some), WrapValidator(_as_they_are)
+    ] = Field(
+        description=(
+            "The tables, at least one: `Persons` (schema dbo), `sales.Orders`, `[sales].[Order Details]`, or a pattern for those under CDC, "
+            "`sales.*`; `!sales.Audit*` takes away. See [Patterns](#patterns)."
+        ),
     )
+
+    @property
+    def selection(self) -> TableSelection:
+        """The exact names and the patterns. In settings whose patterns were resolved only the names are left."""
+        return self.tables.selection if isinstance(self.tables, Tables) else TableSelection(self.tables)
 
     @property
     def db(self) -> SqlAddress:
@@ -102,9 +146,11 @@ def twice_listed(data: Any) -> list[tuple[Location, str]]:
     numbers: dict[int, TableName] = {}
     for number, text in enumerate(listed(data)):
         try:
-            numbers[number] = _table(text)
+            found = _entry(text)
         except ValueError:
             continue  # the model reports it better
+        if isinstance(found, TableName):
+            numbers[number] = found
     places = {id(table): number for number, table in numbers.items()}
     return [
         (("tables", places[id(later)]), _shared(first, later))
@@ -118,6 +164,17 @@ def _shared(first: TableName, later: TableName) -> str:
     if first == later:
         return f"lists {later} twice: {shares}; remove one of the two"
     return f"lists {later} after {first}: {shares}, because Service Bus ignores case; remove one, or rename one of the tables"
+
+
+def selection_of(data: Any) -> TableSelection:
+    """For checks: what the raw `tables` of a block mean, without entries that the model refuses."""
+    found = list[Entry]()
+    for text in listed(data):
+        try:
+            found.append(_entry(text))
+        except ValueError:
+            continue
+    return TableSelection.of(found)
 
 
 def listed(data: Any) -> tuple[Any, ...]:

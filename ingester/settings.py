@@ -17,7 +17,8 @@ from common.config.settings import Location, Settings
 from common.config.values import Problem
 from common.names import TableName
 from common.observability.health_settings import HealthSettings
-from common.topology import Table, Topology, listed, twice_listed
+from common.table_selection import TableSelection, is_pattern
+from common.topology import Table, Topology, selection_of, twice_listed
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.lock_settings import LocksBlock
 from ingester.shape.settings import ShapeOverride, ShapeSettings, against_defaults, shape_of
@@ -218,14 +219,14 @@ class IngesterSettings(Topology):
         if (info.context or {}).get("checked"):
             return self
         names = [override.table_name for override in self.tables_overrides.overrides]
-        if not set(names) <= set(self.tables) or len(set(names)) < len(names):
+        if not all(map(self.selection.may_have, names)) or len(set(names)) < len(names):
             raise ValueError("has an override for a table that is not in tables, or two for one table")
         if any(table.poll_interval > table.max_poll_interval for table in self.schedule):
             raise ValueError("has a poll_interval longer than the max_poll_interval that holds for the table")
         for override in self.tables_overrides.overrides:
             for at, told in against_defaults(dict(override), dict(self.shape)):
                 raise ValueError(f"{override.table_name}: {'.'.join(map(str, at))} {told}")
-        if twice := twice_listed({"tables": self.tables}):
+        if twice := twice_listed({"tables": tuple(self.tables)}):
             raise ValueError(f"tables {twice[0][1]}")
         return self
 
@@ -269,25 +270,36 @@ def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     """Checks overrides against the tables and the defaults, on plain data, because the rest of the block may be wrong."""
-    tables = [name for text in listed(data) if (name := _name(text)) is not None]
+    selection = selection_of(data)
     usual = data.get("poll_interval_defaults")
     usual = usual if isinstance(usual, dict) else {}
     shape = data.get("shape")
     shape = shape if isinstance(shape, dict) else {}
-    seen: set[TableName] = set()
+    seen: set[str] = set()
     for number, override in enumerate(_overrides(data)):
         at: Location = ("tables_overrides", "overrides", number)
         name = _name(override.get("table_name"))
-        if name is not None and name not in tables:
-            near = get_close_matches(name.key, [table.key for table in tables], n=1, cutoff=0.7)
-            meant = f' (did you mean "{near[0]}"?)' if near else ""
-            yield (*at, "table_name"), f"names {name}, which is not in tables{meant}"
-        elif name is not None and name in seen:
+        if name is not None and not selection.may_have(name):
+            yield (*at, "table_name"), f"names {name}, {_why_not(selection, name)}"
+        elif name is not None and _spelled(selection, name) in seen:
             yield (*at, "table_name"), f"names {name} a second time"
         elif name is not None:
-            seen.add(name)
+            seen.add(_spelled(selection, name))
         yield from _check_intervals(at, override, usual)
         yield from (((*at, *inner), told) for inner, told in against_defaults(override, shape))
+
+
+def _why_not(selection: TableSelection, name: TableName) -> str:
+    if (taken := selection.excluding(name)) is not None:
+        return f"which !{taken} takes out of tables"
+    near = get_close_matches(name.key, [table.key for table in selection.names], n=1, cutoff=0.7)
+    meant = f' (did you mean "{near[0]}"?)' if near else ""
+    return f"which is not in tables{meant}"
+
+
+def _spelled(selection: TableSelection, name: TableName) -> str:
+    """A table that a pattern finds has one override, however the server spells its name."""
+    return name.key if name in selection.names else name.key.lower()
 
 
 def _check_intervals(
@@ -310,7 +322,7 @@ def _overrides(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _name(text: Any) -> TableName | None:
     try:
-        return TableName.parse(text) if isinstance(text, str) else None
+        return TableName.parse(text) if isinstance(text, str) and not is_pattern(text) else None
     except ValueError:
         return None
 

@@ -242,7 +242,7 @@ def _receivers(
 
 
 class _News:
-    """The topics in the present configuration; while it cannot be read, the previous ones."""
+    """The topics in the present configuration, and the patterns; while it cannot be read, the previous ones."""
 
     def __init__(self, latest: Latest | None) -> None:
         self._latest = latest
@@ -251,7 +251,8 @@ class _News:
     def __call__(self) -> object:
         if self._latest is not None:
             with suppress(DStreamError):
-                self._last = frozenset(self._latest().topics)
+                present = self._latest()
+                self._last = frozenset(present.topics), present.selection
         return self._last
 
 

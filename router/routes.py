@@ -15,6 +15,7 @@ from typing import Final, Literal, get_args
 
 from common.bus.ports import Delivery
 from common.message import Body, Message, Property
+from common.names import TableName
 
 Reason = Literal[
     "MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Refused", "Oversize"
@@ -131,6 +132,15 @@ def table_of(message: Message) -> str | None:
     """The table of the change, if its properties name it."""
     told = message.application_properties
     return ".".join(name for key in (Property.SCHEMA, Property.TABLE) if (name := _name(told.get(key)))) or None
+
+
+def named_table(message: Message) -> TableName | None:
+    """The same as a name, if it can be one."""
+    told = message.application_properties
+    try:
+        return TableName(_name(told.get(Property.SCHEMA)), _name(told.get(Property.TABLE)))
+    except ValueError:
+        return None
 
 
 def with_table(topic: str, message: Message) -> str:

@@ -20,8 +20,9 @@ from common.config.settings import Settings
 from common.config.sizes import MemorySize, Size
 from common.config.values import Block, Problem
 from common.cores import usable_cores
-from common.names import Ordering, TableName
+from common.names import Ordering, Origin, TableName
 from common.observability.health_settings import HealthSettings
+from common.table_selection import TableSelection
 from common.topology import Topology, twice_listed
 
 LEAST_MEMORY = Size(16 << 20)
@@ -163,6 +164,16 @@ class RouterBlock(Settings):
             "start. `100` is more than a forgotten list of tables needs, and keeps invented names from filling the namespace."
         ),
     )
+    match_at_most: int = Field(
+        default=5_000,
+        ge=1,
+        le=100_000,
+        description=(
+            "The most topics of tables that patterns in `tables` match, counted by each process from its start. Changes for a further one wait, "
+            "with an error in the log. `5000` is half of what a namespace of Standard holds; a limit, because a sender to the queue could invent "
+            "tables that match."
+        ),
+    )
     unknown_grace: Duration = Field(
         default=timedelta(minutes=5),
         description=(
@@ -198,6 +209,19 @@ class RouterSettings(RouterBlock):
     creating_nothing: tuple[str, ...] = ()
     """Settings in the file about topics to create, although none is created."""
     topics: Mapping[str, TableName]
+    selection: TableSelection = TableSelection()
+    """What patterns match besides `topics`."""
+    origin: Origin | None = None
+    """None: no pattern matches."""
+
+    def matches(self, topic: str, told: TableName | None) -> bool:
+        """Whether a pattern matches the table of `topic`, in lower case. `told`: the table of a change for it; a long topic does not show its own."""
+        if self.origin is None or not self.selection.patterns:
+            return False
+        table = self.origin.table_of(topic)
+        if table is None and told is not None and self.origin.topic(told) == topic:
+            table = told
+        return table is not None and self.selection.finding(table) is not None
 
     @property
     def reaches(self) -> dict[str, object]:
@@ -233,6 +257,8 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         most_packed=shared.queue.most_packed,
         queue_duplicate_window=shared.queue.duplicate_window,
         topics={shared.origin.topic(table): table for table in shared.tables},
+        selection=shared.selection,
+        origin=shared.origin,
     )
     return Bound(settings.with_remarks(block.value.remarks), [])
 
@@ -273,6 +299,7 @@ def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Pr
     if block is None or shared.nameless is not None:
         return []
     topics = [shared.origin.topic(table) for table in shared.tables]
+    topics += [f"the topics of {pattern}" for pattern in shared.selection.patterns]
     needed = (
         ("source", given.source, [shared.queue.name], "the queue is "),
         ("output", given.output, topics, "the router sends to "),

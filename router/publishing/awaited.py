@@ -69,13 +69,14 @@ class Awaited:
     def __init__(
         self,
         topic: str,
-        find: Callable[[], TopicSender],
+        find: Callable[[Message], TopicSender],
         *,
         grace: float,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
-        """`find` raises NotATopic when there is none; any other DStreamError means that this is unknown now. `grace`: in seconds."""
+        """`find` gets a change for it, and raises NotATopic when there is none; any other DStreamError means that this is unknown
+        now. `grace`: in seconds."""
         self.topic = topic
         self._find = find
         self._grace = grace
@@ -124,7 +125,7 @@ class Awaited:
         if now < self._next_look:
             return None
         try:
-            self._found = self._find()
+            self._found = self._find(message)
         except Stopped:
             self._answer = None
             return None

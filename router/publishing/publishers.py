@@ -19,6 +19,7 @@ from typing import TypeVar
 import structlog
 
 from common.errors import DStreamError, EntityDisabled, PermanentError
+from common.message import Message
 from common.periodic import repeat
 from common.side_topic import TOPIC_NAME
 from router.hands import Hands
@@ -75,14 +76,15 @@ class Publishers:
         self,
         publishers: Iterable[Publisher],
         *,
-        further: Callable[[str], Publisher] | None = None,
+        further: Callable[[str, Message], Publisher] | None = None,
         never: Mapping[str, str] = MappingProxyType({}),
         elsewhere: Callable[[str], str | None] = lambda topic: None,
         grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
-        """`further` finds or makes the publisher of a topic that turns up later (see `Awaited`); None: there are only the configured ones.
+        """`further` finds or makes the publisher of a topic that turns up later with a change (see `Awaited`); None: there are only the
+        configured ones.
 
         `never`: by topic (lower case), why it must not be one of them. `elsewhere` returns why no table could have a topic, so that its messages
         do not wait; None if one could. `grace`: seconds for which `further` is tried again before messages for such a topic are refused.
@@ -136,9 +138,9 @@ class Publishers:
                     self._put(topic, self._awaited(topic, self._further))
         return refused
 
-    def _awaited(self, topic: str, further: Callable[[str], Publisher]) -> Awaited:
-        def find() -> Publisher:
-            publisher = further(topic)
+    def _awaited(self, topic: str, further: Callable[[str, Message], Publisher]) -> Awaited:
+        def find(message: Message) -> Publisher:
+            publisher = further(topic, message)
             with self._guard:
                 self._put(topic, publisher)
             return publisher

@@ -1,5 +1,8 @@
 """Makes the publishers of topics: those that the configuration names, and those that turn up later. It decides which may be created.
 
+The topic of a table that a pattern of the configuration matches is made, checked or waited for as one that the configuration names, at its first
+change. Which tables there are is not known here: a sender to the queue may invent some that match, so that their number is limited.
+
 It names no adapter: the caller passes senders, and a function that creates a topic. A topic whose name came with a message is created only under
 the prefixes and up to the number that the configuration allows. One that exists is used although no table has it if it bears the mark of a side
 topic (router/side_topic.py), and is never created or changed.
@@ -15,10 +18,11 @@ from functools import partial
 from common.bus.ports import OpenableSender
 from common.bus.throttling import ThrottleLog
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.message import Message
 from router.publishing.awaited import NotATopic
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
-from router.routes import ADD_TABLE
+from router.routes import ADD_TABLE, named_table
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
 
@@ -49,6 +53,7 @@ class Topics:
         self._tally = tally
         self._throttling = ThrottleLog()
         self._created: set[str] = set()
+        self._matched: set[str] = set()
         self._marked = marked
         self._clock = clock
         self._listing = threading.Lock()
@@ -71,13 +76,41 @@ class Topics:
     def _creates(self) -> bool:
         return self._settings.unknown_destination == "create"
 
-    def _further(self) -> Callable[[str], Publisher] | None:
+    def _further(self) -> Callable[[str, Message], Publisher] | None:
         further = self._created_now if self._creates else None
         if further is None and self._latest is not None:
             further = partial(self._configured_now, self._latest)
-        if further is None or self._marked is None:
-            return further
-        return partial(self._or_a_side_topic, further, self._marked)
+        if further is not None and self._marked is not None:
+            further = partial(self._or_a_side_topic, further, self._marked)
+        if further is None and not self._settings.selection.patterns:
+            return None
+        return partial(self._of_a_pattern, further)
+
+    def _of_a_pattern(self, other: Callable[[str], Publisher] | None, topic: str, message: Message) -> Publisher:
+        if self._present().matches(topic, named_table(message)):
+            return self._matched_now(topic)
+        if other is None:
+            raise NotATopic("no pattern of the configuration matches its table")
+        return other(topic)
+
+    def _present(self) -> RouterSettings:
+        """Those of the file; while it cannot be read, those of the start."""
+        try:
+            return self._settings if self._latest is None else self._latest()
+        except DStreamError:
+            return self._settings
+
+    def _matched_now(self, topic: str) -> Publisher:
+        """Not created here: the publisher does that, and goes on trying. Raises PermanentError, so that changes wait, when there are too many."""
+        most = self._settings.match_at_most
+        if topic not in self._matched and len(self._matched) >= most:
+            raise PermanentError(
+                f"{most} topics of tables that patterns match are in use already, and no more may be (router.match_at_most)",
+                hint="raise router.match_at_most, or name the table itself in `tables`, and restart; if no such table exists, look who "
+                "else may send to the ingest queue",
+            )
+        self._matched.add(topic)
+        return self._publisher(topic, provide_first=True)
 
     def _or_a_side_topic(
         self, further: Callable[[str], Publisher], marked: Callable[[], Collection[str]], topic: str

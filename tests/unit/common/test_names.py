@@ -188,3 +188,41 @@ def test_a_server_name_that_could_not_begin_a_topic_is_refused(name: str) -> Non
 def test_a_server_name_may_hold_letters_digits_and_hyphens() -> None:
     assert check_server_name("SQL-01_a") == "SQL-01_a"
     assert set(check_server_name(string.ascii_letters)) == set(string.ascii_letters)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        TableName("dbo", "Persons"),
+        TableName("Sales", "Order Details"),
+        TableName("a.b", "x_x0041_"),
+        TableName("s", "😀[]"),
+    ],
+)
+def test_a_topic_shows_its_table_in_lower_case(table: TableName) -> None:
+    origin = Origin("srv", "My Db")
+    assert origin.table_of(origin.topic(table)) == TableName(table.schema.lower(), table.table.lower())
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "srv.db.dbo.persons.events",  # dbo is never written
+        "srv.db.persons",
+        "srv.db..events",
+        "srv.db.a.b.c.events",
+        "srv.other.persons.events",
+        "srv.db.Persons.events",
+        "srv.db._x0041_.events",  # an A is not escaped
+        "srv.db._xffffffff_.events",
+        "ingest-queue",
+        "",
+    ],
+)
+def test_what_is_the_topic_of_no_table_shows_none(topic: str) -> None:
+    assert Origin("srv", "db").table_of(topic) is None
+
+
+def test_a_topic_whose_name_may_be_shortened_shows_no_table() -> None:
+    origin = Origin("srv", "db")
+    assert origin.table_of(origin.topic(TableName("dbo", "ж" * 100))) is None

@@ -172,6 +172,11 @@ def test_a_wrong_setting_is_told_with_its_line(tmp_path: Path, more: str, line: 
         ('["Persons", "dbo.PERSONS"]', "would share a topic"),
         ('["a.b.c"]', "more than two parts"),
         ("[7]", "must be text"),
+        ('["!"]', "takes away no table"),
+        ('["!sales.*", "!Persons"]', "nothing left to send"),
+        ('["Persons", "!persons"]', "nothing left to send"),
+        ('["a.b.*"]', "more than two parts"),
+        ('["sales.*", "Persons", "persons"]', "would share a topic"),
     ],
 )
 def test_tables_are_a_list_of_different_names(tmp_path: Path, tables: str, words: str) -> None:
@@ -182,6 +187,37 @@ def test_tables_are_a_list_of_different_names(tmp_path: Path, tables: str, words
 
 def test_each_line_of_a_long_list_of_tables_is_told_apart(tmp_path: Path) -> None:
     assert [line for line, _ in complaints(tmp_path, source(tables='[\n"A",\n"a.b.c",\n"a"\n]'))] == [14, 15]
+
+
+def override(name: str) -> str:
+    return f'overrides {{\ntable_name = "{name}"\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["sales.AuditLog"], "which !sales.Audit* takes out of tables"),
+        (["hr.Orders"], "which is not in tables"),
+        (["sales.*"], "must name one table"),
+        (["!sales.Orders"], "must name one table"),
+        (["sales.Orders", "SALES.orders"], "a second time"),
+    ],
+)
+def test_an_override_names_a_table_that_the_selection_may_find(tmp_path: Path, names: list[str], words: str) -> None:
+    more = f"tables_overrides {{\n{''.join(map(override, names))}}}"
+    told = complaints(tmp_path, source(more, tables='["Persons", "sales.*", "!sales.Audit*"]'))
+    assert [words in text for _, text in told] == [True]
+
+
+def test_patterns_stand_beside_the_exact_names(tmp_path: Path) -> None:
+    more = f"tables_overrides {{\n{override('sales.Orders')}}}"
+    settings = load(tmp_path, source(more, tables='["sales.*", "Persons", "!sales.Audit*"]'))
+    assert settings.tables == (TableName("dbo", "Persons"),)
+    assert [each.name for each in settings.schedule] == [TableName("dbo", "Persons")]
+    for same in (settings, pickle.loads(pickle.dumps(settings)), IngesterSettings(**dict(settings))):
+        assert same.selection.wanted == "sales.*, not sales.Audit*"
+        assert same.selection.names == same.tables
+    assert not settings.model_copy(update={"tables": settings.tables[:]}).selection.patterns
 
 
 def test_a_required_key_that_is_missing_is_told_at_its_block(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ class Further:
         self.fault: Exception | None = None
         self.made: list[str] = []
 
-    def __call__(self, topic: str) -> Publisher:
+    def __call__(self, topic: str, message: Message) -> Publisher:
         if self.fault is not None:
             fault, self.fault = self.fault, None
             raise fault

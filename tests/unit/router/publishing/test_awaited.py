@@ -42,7 +42,7 @@ class Configuration:
         self.bench = Bench(pace=PARK_AT_ONCE, further=self, grace=GRACE, clock=Steps(0.5), on_poison=on_poison)
         self.bench.broker.create("invoices")
 
-    def __call__(self, topic: str) -> Publisher:
+    def __call__(self, topic: str, message: Message) -> Publisher:
         self.looks += 1
         if self.answers:
             raise self.answers.pop(0)
@@ -133,7 +133,7 @@ def test_where_poison_stops_a_session_it_stops_after_the_grace() -> None:
 
 
 def awaited(clock: Clock, find: Callable[[], Publisher], tally: Tally | None = None) -> Awaited:
-    return Awaited("invoices", find, grace=GRACE, clock=clock, tally=tally)
+    return Awaited("invoices", lambda message: find(), grace=GRACE, clock=clock, tally=tally)
 
 
 def asked_until_refused(clock: Clock, one: Awaited) -> float:
@@ -240,7 +240,7 @@ def test_so_many_unknown_topics_are_waited_for_and_no_more_until_one_is_quiet(mo
     """Their names come with the messages: memory must not grow with them."""
     monkeypatch.setattr(publishers, "MOST_AWAITED", 2)
     clock = Clock()
-    known = Publishers([], further=lambda topic: never(), grace=GRACE, clock=clock)
+    known = Publishers([], further=lambda topic, message: never(), grace=GRACE, clock=clock)
     assert known.admit(["a", "b"]) == {}
     assert "2 other unknown topics" in known.admit(["c"])["c"]
     clock.now += 10 * GRACE
@@ -271,7 +271,7 @@ def test_failed_sends_to_an_unknown_topic_are_counted_under_one_name_and_under_i
 def test_a_topic_that_no_table_of_this_configuration_could_have_is_waited_for_in_no_session() -> None:
     known = Publishers(
         [],
-        further=lambda topic: never(),
+        further=lambda topic, message: never(),
         elsewhere=lambda topic: None if topic == "a" else "it is not ours",
         grace=GRACE,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.bus.ports import SendInterrupted
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
-from common.message import Message
-from common.names import TableName
+from common.message import Message, Property
+from common.names import Origin, TableName
+from common.table_selection import TableSelection, entry
 from router.publishing.awaited import NoTopic
 from router.publishing.publishers import Publishers
 from router.publishing.topics import LISTED_AGAIN, Topics
@@ -27,6 +29,7 @@ class World:
     def __init__(self, **settings: object) -> None:
         self.broker = FakeBroker()
         self.provided: list[str] = []
+        self.unprovided: list[DStreamError] = []
         self.settings = SETTINGS.model_copy(
             update={"topics": {}, "topics_begin": ("srv.db.",), "create_under": ("srv.db.",), **settings}
         )
@@ -36,6 +39,8 @@ class World:
         ).publishers()
 
     def _provide(self, topic: str) -> None:
+        if self.unprovided:
+            raise self.unprovided.pop()
         self.provided.append(topic)
         self.broker.create(topic)
 
@@ -44,12 +49,12 @@ class World:
             raise self.now
         return self.now
 
-    def sent(self, topic: str) -> str:
+    def sent(self, topic: str, message: Message = MESSAGE) -> str:
         """What becomes of the first change for a topic without grace: "" when the topic has it, else why not."""
         if refused := self.publishers.admit([topic]):
             return refused[topic]
         try:
-            self.publishers[topic].send([MESSAGE])
+            self.publishers[topic].send([message])
         except (SendInterrupted, NoTopic) as error:
             return error.message
         return ""
@@ -162,3 +167,63 @@ def test_while_the_listing_fails_messages_wait_and_without_the_right_to_it_they_
     assert "checking again" in known.sent("copy")
     known.answer = PermanentError("no Manage right")
     assert "side topics cannot be listed: no Manage right" in known.sent("other")
+
+
+ORIGIN = Origin("srv", "db")
+
+
+def of_patterns(*entries: str) -> dict[str, object]:
+    return {"selection": TableSelection.of(map(entry, entries)), "origin": ORIGIN}
+
+
+def test_the_topic_of_a_table_that_a_pattern_matches_is_made_at_its_first_change() -> None:
+    matching = world(**of_patterns("sales.*", "Audit?", "!sales.Audit*"), create_at_most=1)
+    found = ["srv.db.sales.orders.events", "srv.db.sales.order_x0020_details.events", "srv.db.audit1.events"]
+    assert [matching.sent(topic) for topic in found] == ["", "", ""]
+    assert matching.provided == found
+    for topic in ("srv.db.sales.auditlog.events", "srv.db.audit.events", "srv.db.sales.a.b.events", "srv.db.sales.x"):
+        assert "belongs to no configured table" in matching.sent(topic)
+    assert matching.provided == found
+
+
+def test_a_name_that_does_not_show_its_table_is_matched_by_what_its_change_says() -> None:
+    matching = world(**of_patterns("sales.*"))
+    long = TableName("sales", "\u0436" * 60)
+    topic = ORIGIN.topic(long)
+    assert ORIGIN.table_of(topic) is None
+    told = {Property.SCHEMA: "sales", Property.TABLE: long.table}
+    other = {Property.SCHEMA: "sales", Property.TABLE: "Orders"}
+    assert matching.sent(topic, Message(b"{}", "m-1", application_properties=told)) == ""
+    lying = ORIGIN.topic(TableName("hr", "\u0436" * 60))
+    assert "belongs to no configured table" in matching.sent(lying, Message(b"{}", "m-1", application_properties=other))
+
+
+def test_patterns_are_those_of_the_file_and_while_it_cannot_be_read_those_of_the_start() -> None:
+    matching = world(**of_patterns("sales.*"))
+    matching.now = matching.settings.model_copy(update=of_patterns("hr.*"))
+    assert matching.sent("srv.db.hr.people.events") == ""
+    assert "belongs to no configured table" in matching.sent("srv.db.sales.orders.events")
+    matching.now = ConfigurationError(["dstream.hcl:3: half a file"])
+    assert matching.sent("srv.db.sales.items.events") == ""
+
+
+def test_changes_wait_where_more_tables_match_than_may() -> None:
+    """A sender to the queue can invent names: they are neither created without limit nor dead-lettered, for they may be real."""
+    matching = world(**of_patterns("*.*"), match_at_most=2, unknown_destination="create")
+    assert [matching.sent(f"srv.db.t{number}.events") for number in range(2)] == ["", ""]
+    with capture_logs() as logs:
+        assert "checking again" in matching.sent("srv.db.t2.events")
+        assert matching.sent("srv.db.t1.events") == ""
+    assert [(line["log_level"], line["event"]) for line in logs] == [("error", "topic unavailable; its changes wait")]
+    assert "router.match_at_most" in logs[0]["error"]
+    assert len(matching.provided) == 2
+
+
+def test_changes_of_a_matched_table_wait_for_a_topic_that_somebody_else_makes() -> None:
+    matching = world(**of_patterns("sales.*"))
+    matching.unprovided = [PermanentError("the topic does not exist")] * 2
+    with capture_logs() as logs:
+        assert [matching.sent("srv.db.sales.orders.events") for _ in range(3)] == ["the topic does not exist"] * 2 + [
+            ""
+        ]
+    assert [line["event"] for line in logs] == ["topic added", "topic unavailable", "topic available again"]
