@@ -40,7 +40,7 @@ class Bench:
         pace: Pace = PACE,
         destination_backoff: Backoff = QUICK,
         on_poison: OnPoison = "dead_letter",
-        further: Callable[[str], Publisher] | None = None,
+        further: Callable[[str, Message], Publisher] | None = None,
         chance: Callable[[], float] = lambda: 1.0,
         grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
