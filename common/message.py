@@ -53,6 +53,7 @@ class Property:
     OPERATION: Final = "operation"
     LSN: Final = "lsn"
     DESTINATION: Final = "destination"
+    SCHEMA_VERSION: Final = "schema_version"
     OVERSIZE: Final = "oversize"
     """Present, and true, in a stand-in only: what the router dead-letters and never delivers."""
 
@@ -130,6 +131,7 @@ class _MetadataOfEach(TypedDict):
     OperationID: int
     OperationType: str
     Schema: str
+    SchemaVersion: str
     SeqVal: str
     Server: str
     TableName: str

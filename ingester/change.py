@@ -14,11 +14,12 @@ from ingester.position import Position
 class Operation(IntEnum):
     """As a message's `OperationID` has it. READ: a row as a snapshot found it. GAP: changes before this one were lost.
 
-    BEGIN and END: events about a transaction.
+    SCHEMA: the changes behind this one have other columns. BEGIN and END: events about a transaction.
     """
 
     END = -4
     BEGIN = -3
+    SCHEMA = -2
     GAP = -1
     READ = 0
     DELETE = 1
@@ -29,6 +30,7 @@ class Operation(IntEnum):
 OPERATION_NAMES = {
     Operation.END: "End",
     Operation.BEGIN: "Begin",
+    Operation.SCHEMA: "Schema",
     Operation.GAP: "Gap",
     Operation.READ: "Read",
     Operation.DELETE: "Delete",
@@ -62,5 +64,7 @@ class Change:
     """What its metadata says beside: `Snapshot` of a row that was read, `Gap` of a gap, `Replay` of a change that is sent once more."""
     transaction: OfTransaction | None = None
     """What its metadata says of its transaction; None unless `transactions` is on."""
+    schema_version: str = ""
+    """Names the columns that `data` and `before` have, with their types (ingester/schema)."""
     topic: str | None = None
     """The topic that it goes to instead of its table's; it then has a session of its own."""

@@ -18,7 +18,8 @@ class CapturedColumn:
     None.
 
     `large`: of a type without a limit. `length`: in bytes, None if not known. `gone`: the table no longer has this
-    column, even if it has another one of that name; nothing more is captured of it.
+    column, even if it has another one of that name; nothing more is captured of it. `declared`: the type with all that
+    a declaration says of it, such as decimal(9,4); empty where that is not known.
     """
 
     name: str
@@ -29,6 +30,7 @@ class CapturedColumn:
     key_ordinal: int | None = None
     length: int | None = None
     gone: bool = False
+    declared: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,13 +67,15 @@ class Row:
 class RowPage:
     """Rows in the order of their keys. `full`: there may be more. `unavailable`: as `Change.unavailable`, of each row.
 
-    `moment`: the server's time after the rows were read, as `Rows.changed_since` takes it.
+    `moment`: the server's time after the rows were read, as `Rows.changed_since` takes it. `schema_version`: as
+    `Change.schema_version`, of each row.
     """
 
     rows: Sequence[Row]
     full: bool
     unavailable: tuple[str, ...] = ()
     moment: str = ""
+    schema_version: str = ""
 
 
 class Rows(Protocol):

@@ -12,6 +12,7 @@ from functools import lru_cache
 from common.errors import PermanentError
 from common.names import quote_name
 from ingester.change import Change, Operation
+from ingester.schema.version import schema_version, sent
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, PairedRows
@@ -50,6 +51,7 @@ class RowReader:
             ]
             for operation in (*Operation, BEFORE_UPDATE)
         }
+        self._version = schema_version(sent(self._columns))
         self._changed = lru_cache(_MASKS)(self._columns_of)
 
     def change(self, rows: PairedRows) -> Change:
@@ -74,6 +76,7 @@ class RowReader:
             changed_columns=self._changed(image.mask) if operation is Operation.UPDATE else (),
             unavailable=tuple([self._names[index] for index in missing]),
             commit_time=image.commit_time,
+            schema_version=self._version,
             key=tuple([values[index] for index in self._key]),
         )
 

@@ -35,6 +35,7 @@ from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import columns as queries_of_columns
 from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql.changes import RowsQuery, Statement
+from ingester.sqlserver.sql.declared import declared
 from ingester.sqlserver.times import CommitTimes
 from ingester.window import gap
 
@@ -125,10 +126,8 @@ class SqlServerSource:
         self._prober.catalog_read(self._told(queries.CATALOG_STAMP)[0])
         stamps = dict(self._told(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
         columns: dict[int, list[CapturedColumn]] = {}
-        for object_id, name, sql_type, ordinal, computed, length, key, gone in self._told(queries_of_columns.CAPTURED):
-            columns.setdefault(object_id, []).append(
-                CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length, bool(gone))
-            )
+        for object_id, *column in self._told(queries_of_columns.CAPTURED):
+            columns.setdefault(object_id, []).append(_captured(*column))
         added: dict[int, list[str]] = {}
         for object_id, name in self._told(queries_of_columns.ADDED):
             added.setdefault(object_id, []).append(name)
@@ -324,6 +323,24 @@ class _Meter:
         spent = self._left <= 0 and len(row) > 1 and row[3] != BEFORE_UPDATE
         self._spent = spent and self._look_ahead
         return spent and not self._look_ahead
+
+
+def _captured(
+    name: str,
+    type_: str,
+    ordinal: int,
+    computed: bool | None,
+    length: int | None,
+    precision: int | None,
+    scale: int | None,
+    key: int | None,
+    gone: int,
+) -> CapturedColumn:
+    sql_type = type_.lower()
+    return CapturedColumn(
+        *(name, sql_type, ordinal, bool(computed), length == -1, key, length, bool(gone)),
+        declared=declared(sql_type, length, precision, scale),
+    )
 
 
 def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:

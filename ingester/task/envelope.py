@@ -77,6 +77,7 @@ class NativeEnvelope:
             "OperationID": int(operation),
             "OperationType": OPERATION_NAMES[operation],
             "Schema": table.schema,
+            "SchemaVersion": change.schema_version,
             "SeqVal": identity.seqval,
             "Server": origin.server,
             "TableName": table.table,

@@ -14,6 +14,7 @@ from ingester.change import Change, Operation
 from ingester.history.rows import RowKey, RowPage
 from ingester.history.snapshot import Chunk
 from ingester.position import Place, Position
+from ingester.schema.version import schema_version, sent
 from ingester.slices import Slice
 
 
@@ -88,6 +89,7 @@ class RowChanges:
                 key=row.key,
                 history=history,
                 topic=topic,
+                schema_version=page.schema_version,
             )
             for number, row in enumerate(page.rows, first)
         ]
@@ -104,7 +106,9 @@ def gap_event(todo: Slice) -> Change:
     _, lsn, _, _ = todo.upto.place()
     at = EventPlace(f"gap-{left}-{lsn}", lsn, "0" * len(seqval), f"{todo.upto} (a gap after {todo.start})")
     history: History = {"Gap": {"From": left, "To": lsn}}
-    return Change(todo.instance.table, todo.instance.name, at, Operation.GAP, {}, history=history)
+    version = schema_version(sent(todo.instance.columns))
+    table = todo.instance.table
+    return Change(table, todo.instance.name, at, Operation.GAP, {}, history=history, schema_version=version)
 
 
 def _digest(row: RowKey) -> str:

@@ -18,4 +18,5 @@ def properties(change: Change, origin: Origin, identity: Identity) -> dict[str, 
         Property.OPERATION: OPERATION_NAMES[change.operation],
         Property.LSN: identity.lsn,
         Property.DESTINATION: identity.destination,
+        Property.SCHEMA_VERSION: change.schema_version,
     }

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from common.errors import PermanentError
 from common.names import quote_name
 from ingester.history.rows import Row
-from ingester.sqlserver.sql.history.base_table import SqlServerTable
+from ingester.schema.version import SentColumn, schema_version, sent
+from ingester.source import CapturedColumn
+from ingester.sqlserver.sql.history.base_table import BaseColumn, SqlServerTable
 from ingester.sqlserver.sql.history.keys import known_form
 from ingester.sqlserver.values import Convert, Projection, projection, unchanged
 
@@ -30,8 +32,11 @@ class BaseRowReader:
         self._data: list[tuple[str, int]] = []
         self._converts: list[tuple[str, Convert]] = []
         missing = []
+        read: list[SentColumn] = []
         for captured in table.instance.columns:
             column = present.get(captured.name)
+            if not captured.computed:
+                read.append(_sent(captured, None if captured.gone else column))
             if column is None or column.computed or captured.computed or captured.gone:
                 missing.append(captured.name)
                 continue
@@ -42,6 +47,7 @@ class BaseRowReader:
             if found.convert is not unchanged:
                 self._converts.append((captured.name, found.convert))
         self.unavailable = tuple(missing)
+        self.schema_version = schema_version(read)
         self._key = [c.name for c in sorted(table.instance.columns, key=lambda c: c.key_ordinal or 0) if c.key_ordinal]
         self._order: list[tuple[str, int, Callable[[object], str]]] = [
             (column.title, self._at(known_form(column).select, column.name), known_form(column).write)
@@ -67,6 +73,12 @@ class BaseRowReader:
             data=data,
             key=tuple([data.get(name) for name in self._key]),
         )
+
+
+def _sent(captured: CapturedColumn, column: BaseColumn | None) -> SentColumn:
+    """A captured column with the type that the table has: its values are read there."""
+    [of_changes] = sent([captured])
+    return of_changes if column is None else of_changes._replace(type=column.declared)
 
 
 class ChangedKeys:

@@ -194,7 +194,7 @@ class SqlServerRows:
         if stamp != table.stamp:
             return None
         rows = [reader.row(row[1:]) for found in sets for row in found]
-        return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment)
+        return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment, reader.schema_version)
 
     def _bounds(self, table: SqlServerTable, query: RowsQuery, most: int) -> Sequence[RowKey]:
         found = self._cuts(self._wanted(table, query)[1], most)
@@ -313,7 +313,8 @@ class _Pass:
         if whole and self._ends != queries.ENDS_OF_A_PASS:
             raise TransientError(f"reading {key}: the pass over it was broken off")
         rows = [self._reader.row(row[1:]) for row in found if row[0] == queries.ROW]
-        return RowPage(rows, not whole, self._reader.unavailable, ends[-1][2] if whole else "")
+        moment = ends[-1][2] if whole else ""
+        return RowPage(rows, not whole, self._reader.unavailable, moment, self._reader.schema_version)
 
 
 class _Meter:

@@ -37,7 +37,8 @@ CAPTURED = """\
 SELECT cc.object_id, cc.column_name,
        COALESCE(TYPE_NAME(CASE WHEN c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END),
                 TYPE_NAME(CASE WHEN s.system_type_id = 240 THEN s.user_type_id ELSE s.system_type_id END), cc.column_type) AS column_type,
-       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length, ic.index_ordinal,
+       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length,
+       ISNULL(c.precision, s.precision) AS precision, ISNULL(c.scale, s.scale) AS scale, ic.index_ordinal,
        CASE WHEN s.column_id IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS v WHERE v.object_id = ct.source_object_id) THEN 1 ELSE 0 END AS gone
 FROM cdc.captured_columns AS cc
 JOIN cdc.change_tables AS ct ON ct.object_id = cc.object_id
@@ -45,7 +46,7 @@ LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_
 LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id
 LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
 ORDER BY cc.object_id, cc.column_ordinal"""
-"""Types and lengths are those of the change table, or of the source if the login may not see the change table; 240 is
+"""Types, lengths, precisions and scales are those of the change table, or of the source if the login may not see the change table; 240 is
 the system type of all CLR types. `gone`: dropped from the source; a later column of the same name is another one, with
 another id. In Azure SQL Database names in sys may have another collation than those in cdc, and the server would refuse
 to compare them."""

@@ -11,7 +11,11 @@ from typing import Final
 from common.message import OfTransaction
 from common.names import TRANSACTIONS, TableName
 from ingester.change import Change, Operation
+from ingester.schema.version import schema_version
 from ingester.sqlserver.position import LogPosition, Lsn
+
+_VERSION: Final = schema_version(())
+"""They have no columns."""
 
 LOG: Final = "cdc.lsn_time_mapping"
 """What stands in place of a capture instance's name: where transactions are found."""
@@ -35,4 +39,9 @@ def _event(
         "Tables": [{"Table": table.key, "Count": counts[table]} for table in sorted(counts)],
     }
     at = LogPosition(lsn, 0, _NO_ROW, place)
-    return Change(TRANSACTIONS, LOG, at, operation, {}, commit_time=commit_time, transaction=said)
+    return Change(
+        *(TRANSACTIONS, LOG, at, operation, {}),
+        commit_time=commit_time,
+        schema_version=_VERSION,
+        transaction=said,
+    )

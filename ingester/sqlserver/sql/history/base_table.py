@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from common.names import TableName
 from ingester.history.rows import BaseTable
 from ingester.source import CaptureInstance
+from ingester.sqlserver.sql.declared import declared
 from ingester.sqlserver.sql.history.keys import KeyColumn, form_of
 
 
@@ -33,16 +34,7 @@ class BaseColumn:
     @property
     def declared(self) -> str:
         """The type as a declaration has it: a parameter of exactly this type lets the server seek in an index."""
-        match self.type:
-            case "char" | "varchar" | "binary" | "varbinary":
-                return f"{self.type}({self.length})"
-            case "nchar" | "nvarchar":
-                return f"{self.type}({self.length // 2})"
-            case "decimal" | "numeric":
-                return f"{self.type}({self.precision}, {self.scale})"
-            case "time" | "datetime2" | "datetimeoffset":
-                return f"{self.type}({self.scale})"
-        return self.type
+        return declared(self.type.lower(), self.length, self.precision, self.scale)
 
 
 @dataclass(frozen=True, slots=True)

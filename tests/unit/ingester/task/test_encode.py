@@ -13,7 +13,9 @@ from ingester.change import Change, Operation
 from ingester.history.rows import BaseTable, Row, RowPage
 from ingester.history.snapshot import Chunk
 from ingester.oversize import Oversized
+from ingester.schema.version import SentColumn, schema_version, sent
 from ingester.slices import Slice
+from ingester.source import CapturedColumn
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.transactions.events import begin_and_end
 from ingester.task.encode import Encoder
@@ -26,18 +28,35 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
 
 AT = LogPosition(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
 
+ID = CapturedColumn("ID", "int", 1, key_ordinal=1)
+NAMES = (CapturedColumn("FirstName", "nvarchar(50)", 2), CapturedColumn("LastName", "nvarchar(50)", 3))
+BIOGRAPHY = CapturedColumn("Biography", "nvarchar(max)", 4)
+VERSION = schema_version(sent((ID, *NAMES)))
+WITH_BIOGRAPHY = schema_version(sent((ID, *NAMES, BIOGRAPHY)))
+OF_ORDERS = schema_version(
+    (
+        SentColumn("Order Id", "int", 1),
+        SentColumn("Total", "decimal(9,4)"),
+        SentColumn("Note", "nvarchar(200)"),
+        SentColumn("Scan", "image"),
+    )
+)
+
 
 def read_row(table: TableName) -> Change:
     """A row as a chunk of a snapshot makes it a change."""
     chunk = Chunk("a1b2c3d4e5f6", BaseTable(instance(table), ("ID",), 1), number=4, rows=100)
     data = {"FirstName": "Diana", "ID": 180, "LastName": "Prince"}
-    [row] = RowChanges(chunk, LogPosition.end_of(AT.lsn)).of(RowPage([Row(("180",), data, (180,))], full=False))
+    [row] = RowChanges(chunk, LogPosition.end_of(AT.lsn)).of(
+        RowPage([Row(("180",), data, (180,))], full=False, schema_version=VERSION)
+    )
     return row
 
 
 def lost(table: TableName) -> Change:
     upto = LogPosition.before(Lsn(bytes.fromhex("0000003900000c400001")))
-    return gap_event(Slice(table, instance(table), AT, upto, epoch=1, rows=1, seconds=1.0, gap=True))
+    known = replace(instance(table), columns=(ID, *NAMES))
+    return gap_event(Slice(table, known, AT, upto, epoch=1, rows=1, seconds=1.0, gap=True))
 
 
 def change(name: str) -> Change:
@@ -53,6 +72,7 @@ def change(name: str) -> Change:
             Operation.INSERT,
             {"FirstName": "Diana", "ID": 180, "LastName": "Williams"},
             commit_time="2026-11-21T10:23:45.457Z",
+            schema_version=VERSION,
             key=(180,),
         ),
         "update": Change(
@@ -63,6 +83,7 @@ def change(name: str) -> Change:
             {"FirstName": "Diana", "ID": 180, "LastName": "Prince"},
             changed_columns=("LastName",),
             commit_time="2026-11-21T10:23:45.457Z",
+            schema_version=VERSION,
             key=(180,),
         ),
         "update_with_before": Change(
@@ -75,6 +96,7 @@ def change(name: str) -> Change:
             changed_columns=("LastName",),
             unavailable=("Biography",),
             commit_time="2026-11-21T10:23:45.457Z",
+            schema_version=WITH_BIOGRAPHY,
             key=(180,),
         ),
         "delete_in_another_schema": Change(
@@ -85,6 +107,7 @@ def change(name: str) -> Change:
             {"Order Id": 7, "Total": "6.3230", "Note": None},
             unavailable=("Scan",),
             commit_time="2026-11-21T10:23:45.457Z",
+            schema_version=OF_ORDERS,
             key=(7,),
         ),
         "read": read_row(table),
@@ -96,6 +119,7 @@ def change(name: str) -> Change:
             Operation.INSERT,
             {"FirstName": "Diana", "ID": 180, "LastName": "Williams"},
             commit_time="2026-11-21T10:23:45.457Z",
+            schema_version=VERSION,
             key=(180,),
             transaction={"Id": AT.lsn.hex, "TableOrder": 1},
         ),
