@@ -37,7 +37,7 @@ from ingester.spark.jvm import Jvm
 from ingester.spark.queued import Queued
 from ingester.spark.reasons import hint_for, reason, worker_died
 from ingester.spark.scratch import Scratch
-from ingester.spark.seal import VARIABLE, Seal, Unsealed
+from ingester.spark.seal import VARIABLE, Seal
 from ingester.spark.worker_side import PACKAGE, BundleTask, Work, checked, run_sealed
 
 log = structlog.get_logger("spark")
@@ -80,13 +80,7 @@ class SparkExecutor:
     ) -> None:
         self._master = master
         self._fixed = slots
-        home = java_home()
-        if home is not None:
-            os.environ["JAVA_HOME"] = str(home)
-        os.environ["PYSPARK_PYTHON"] = conf.get(
-            "spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable)
-        )
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        _name_interpreters(conf)
         self._scratch = Scratch()
         folder = self._scratch.path
         self._stopping = folder / "stopping"
@@ -178,7 +172,7 @@ class SparkExecutor:
             self._queued.ended(number)
             if self._line is not None:
                 self._line.done(number)
-        results = self._opened(returned)
+        results: Sequence[SliceResult] = self._seal.opened(returned)
         self._health.worked()
         self._tell_unreached(results)
         return results
@@ -282,13 +276,6 @@ class SparkExecutor:
 
         return self._line.open(number, early, begun)
 
-    def _opened(self, returned: bytes) -> Sequence[SliceResult]:
-        try:
-            results: Sequence[SliceResult] = self._seal.opened(returned)
-        except Unsealed as error:
-            raise TransientError(f"running a Spark task: reading its results: {error}") from error
-        return results
-
     def _checked(self, work: Work) -> Work:
         dumps: Any = cloudpickle.dumps  # PySpark does not type it
         return checked(dumps(work), self._version)
@@ -373,6 +360,15 @@ class SparkExecutor:
         before, self._slots = self._slots, slots
         if before != slots and self._begun:
             log.info("slots changed with the executors", slots=slots, before=before)
+
+
+def _name_interpreters(conf: Mapping[str, str]) -> None:
+    """The Java and the Pythons that Spark takes, in the variables where it looks for them."""
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def _with(why: str, last_words: str | None) -> str:

@@ -13,12 +13,14 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from common.errors import TransientError
+
 VARIABLE = "DSTREAM_SEAL"
 """The environment variable with the key, where all workers run on the driver's machine. On a cluster the key travels with each task, which
 Spark encrypts (ingester/spark/conf.py)."""
 
 
-class Unsealed(Exception):
+class Unsealed(TransientError):
     """It was not sealed with this key, or was changed since."""
 
 
@@ -40,7 +42,9 @@ class Seal:
         try:
             return pickle.loads(self._fernet.decrypt(sealed))
         except InvalidToken:
-            raise Unsealed("it was sealed with another key, or was changed on its way") from None
+            raise Unsealed(
+                "opening what Spark carried: it was sealed with another key, or was changed on its way"
+            ) from None
 
 
 def seal_of_environment() -> Seal:

@@ -56,7 +56,7 @@ def run_sealed(task: BundleTask, stopping: Path, key: bytes | None, sealed: Iter
     try:
         slices, driver = seal.opened(bundle)
     except Unsealed as error:
-        raise RuntimeError(f"opening a bundle: {error}") from None
+        raise RuntimeError(str(error)) from None
     results = list(task(slices, stopping, driver))
     settle_worker()
     return iter([seal.closed(results)])

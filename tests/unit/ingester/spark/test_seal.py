@@ -67,7 +67,7 @@ def test_a_bundle_and_its_results_are_sealed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_worker_says_what_is_wrong_with_its_bundle_or_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RuntimeError, match="opening a bundle: it was sealed with another key"):
+    with pytest.raises(RuntimeError, match="opening what Spark carried: it was sealed with another key"):
         work(KEY, [Seal(Seal.new_key()).closed(([TODO], None))])
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(RuntimeError, match="DSTREAM_SEAL is not in the worker's environment"):
