@@ -91,6 +91,20 @@ _LOST = _FAILOVER | _UNAVAILABLE | _AZURE | _RESUMING | _AZURE_LIMITS | _SESSION
 VICTIMS = _CONFLICT
 """Errors that end a statement and leave its session as it was. https://learn.microsoft.com/sql/relational-databases/errors-events"""
 
+OF_VALUES = frozenset(
+    {220, 232, 235, 236, 241, 242, 244, 245, 248, 295, 402, 517, 529}
+    | {8114, 8115, 8117, 8134, 8169, 9819, 13609}
+    | {6522}  # from .NET, of hierarchyid, geometry and geography
+)
+"""A value that cannot be converted or computed with."""
+
+_BEFORE_VALUES: Mapping[frozenset[int], re.Pattern[str]] = {
+    OF_VALUES: re.compile(r"""[^'"(=«„“]*"""),
+    frozenset({1505, 2601, 2627}): re.compile(r"[^(]*"),  # a duplicate key: its values come in parentheses
+    frozenset({2628}): re.compile(r"(?:[^']*'[^']*'){0,2}[^']*"),  # table and column, then what would be truncated
+}
+"""By numbers of errors whose texts may quote values of a row: what comes before them, in a server's other languages too."""
+
 _REMARKS: Mapping[int, str] = {
     20002: "the connection broke while logging in",
     20003: "no answer in time",
@@ -110,6 +124,7 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
 
     ConnectionLost: errors of the server, the database or the session, and all errors of the driver itself.
     """
+    text = without_values(number, text)
     said = f"error {number}: {text}" if text else _REMARKS.get(number, f"error {number}")
     for numbers, hint in _PERMANENT:
         if number in numbers:
@@ -117,6 +132,14 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
             return PermanentError(f"{where}: {refused}", hint=_of_its_object(number, text) or hint)
     kind = ConnectionLost if number in _LOST or not text else TransientError
     return kind(f"{where}: {said}", hint=hint_for(number))
+
+
+def without_values(number: int, text: str) -> str:
+    """The server's words up to the first value of a row: it may be one of a column that is masked or left out."""
+    before = next((pattern for numbers, pattern in _BEFORE_VALUES.items() if number in numbers), None)
+    if before is None or (found := before.match(text)) is None or found.end() == len(text):
+        return text
+    return f"{found[0].rstrip()} ***"
 
 
 def _of_its_object(number: int, text: str) -> str | None:

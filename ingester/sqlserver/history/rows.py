@@ -20,6 +20,7 @@ from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights, passes
+from ingester.sqlserver.errors import OF_VALUES
 from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_FILTERED, ROWS_LOCKED, UNMASK, read_table
 from ingester.sqlserver.history.capture_passed import CapturePassed
 from ingester.sqlserver.history.condition import refuse, refused
@@ -49,30 +50,6 @@ _ATTEMPTS = 3
 _LOCKED = 1222
 _ALTERED = (207, 208, 308)
 """Unknown column, object, index."""
-_OF_VALUES = (
-    220,
-    232,
-    235,
-    236,
-    241,
-    242,
-    244,
-    245,
-    248,
-    295,
-    402,
-    517,
-    529,
-    8114,
-    8115,
-    8117,
-    8134,
-    8169,
-    9819,
-    13609,
-)
-"""A value that cannot be converted or computed with: as a condition asks for it, on a row that only reading finds."""
-
 _Found = TypeVar("_Found")
 
 
@@ -389,6 +366,6 @@ def _errors_about(table: TableName, where: str | None = None) -> Iterator[None]:
                 f"reading {table.key}: another session holds rows of it, and did so for {queries.LOCK_SECONDS} s",
                 hint=ROWS_LOCKED,
             ) from error
-        if where is not None and any(is_error(error, number) for number in _OF_VALUES):
+        if where is not None and any(is_error(error, number) for number in OF_VALUES):
             raise refused(table.key, f"the server cannot compute it for a row: {error.message}") from error
         raise

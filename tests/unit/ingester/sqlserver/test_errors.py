@@ -109,3 +109,46 @@ def test_a_missing_object_of_schema_cdc_is_a_database_without_change_data_captur
     for own in ("dbo.cdc_offsets", "dbo.cdc_snapshots"):
         hint = meaning(208, f"Invalid object name '{own}'.", "here").hint
         assert hint == f"check that {own} exists and is as docs/install.md describes it"
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "said"),
+    [
+        (
+            245,
+            "Conversion failed when converting the nvarchar value 'it''s (secret)' to data type int.",
+            "Conversion failed when converting the nvarchar value ***",
+        ),
+        (245, "Fehler beim Konvertieren des nvarchar-Werts 'secret' in den int-Datentyp.", "des nvarchar-Werts ***"),
+        (248, "The conversion of the varchar value 'secret' overflowed an int column.", "of the varchar value ***"),
+        (244, "The conversion of the varchar value 'secret' overflowed an INT1 column.", "of the varchar value ***"),
+        (220, "Arithmetic overflow error for data type tinyint, value = 300.", "data type tinyint, value ***"),
+        (232, "Arithmetic overflow error for type int, value = 300.25.", "for type int, value ***"),
+        (8114, "Error converting data type nvarchar to numeric.", "Error converting data type nvarchar to numeric."),
+        (
+            2628,
+            "String or binary data would be truncated in table 'db.dbo.cdc_offsets', column 'table_name'. Truncated value: 'secret'.",
+            "truncated in table 'db.dbo.cdc_offsets', column 'table_name'. Truncated value: ***",
+        ),
+        (
+            2627,
+            "Violation of PRIMARY KEY constraint 'pk'. Cannot insert duplicate key in object 'dbo.t'. The duplicate key value is (secret, 300).",
+            "in object 'dbo.t'. The duplicate key value is ***",
+        ),
+        (
+            6522,
+            'A .NET Framework error occurred during execution of user-defined routine or aggregate "geography": 24114: The label secret',
+            "user-defined routine or aggregate ***",
+        ),
+    ],
+)
+def test_a_value_of_a_row_is_not_repeated_from_what_the_server_says(number: int, text: str, said: str) -> None:
+    found = meaning(number, text, WHERE).message
+    assert found.endswith(said)
+    assert "secret" not in found
+    assert "300" not in found
+
+
+def test_a_text_without_values_stays_as_the_server_wrote_it() -> None:
+    text = "Invalid column name 'Email'."
+    assert meaning(207, text, WHERE).message == f"{WHERE}: error 207: {text}"
