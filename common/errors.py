@@ -1,12 +1,15 @@
 """Every error that DStream raises on purpose: one root, and one class for each thing that a caller can do about it.
 
 Foreign exceptions are translated where they enter (the adapters) and kept as the cause. A message begins with a participle and
-gives facts ("reading change table cdc.dbo_Persons_CT: ..."); a hint says what a person must do. Neither ever holds a secret.
+gives facts ("reading change table cdc.dbo_Persons_CT: ..."); a hint says what a person must do. Neither ever holds a secret, or a value of
+a row.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class DStreamError(Exception):
@@ -75,3 +78,13 @@ class Stopped(DStreamError):
 
 class LeaseLost(DStreamError):
     """Another owner holds the table's lock, or may hold it: stop this table before its next send."""
+
+
+def unforeseen(error: BaseException) -> str:
+    """An error that nobody raised on purpose, where rows are at hand: its type and place. Its text may quote a value of a row, which may be
+    one that is masked; only the operating system's texts cannot."""
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f", raised in {frames[-1].name}, {Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{at}"

@@ -14,6 +14,7 @@ from common.errors import (
     LeaseLost,
     PermanentError,
     TransientError,
+    unforeseen,
 )
 from common.names import TableName
 from ingester.history.snapshot import Chunk, ChunkDone, ChunkId
@@ -178,7 +179,7 @@ def failed(todo: Slice, error: Exception) -> SliceResult:
 def in_trouble(result: SliceResult, error: Exception) -> SliceResult:
     """`result` of a slice that `error` ended, with what the driver needs of the error."""
     hint = error.hint if isinstance(error, DStreamError) else None
-    text = error.message if isinstance(error, DStreamError) else f"{type(error).__name__}: {error}"
+    text = error.message if isinstance(error, DStreamError) else unforeseen(error)
     lost = isinstance(error, ConnectionLost)
     return replace(result, trouble=_trouble(error), message=text, hint=hint, lost=lost)
 

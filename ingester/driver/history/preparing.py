@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from common.errors import DStreamError, TransientError
+from common.errors import DStreamError, TransientError, unforeseen
 from common.names import TableName
 from ingester.driver.history.rounds import chunk_rows, tasks
 from ingester.history.rows import BaseTable, RowKey, Rows, RowsQuery
@@ -129,9 +129,7 @@ def _prepared(rows: Rows, asked: Request) -> Prepared:
     except DStreamError as error:
         return Prepared(asked, error=error)
     except Exception as error:  # the snapshot must hear of any failure, or it would wait for ever
-        return Prepared(
-            asked, error=TransientError(f"looking at {asked.instance.table.key}: {type(error).__name__}: {error}")
-        )
+        return Prepared(asked, error=TransientError(f"looking at {asked.instance.table.key}: {unforeseen(error)}"))
 
 
 def _looked(rows: Rows, asked: Request) -> Prepared:

@@ -100,7 +100,9 @@ def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
     dispatcher.start()
     results = dispatcher.results(timeout=5)
     dispatcher.close()
-    assert [(r.trouble, r.message) for r in results] == [(Trouble.UNEXPECTED, "RuntimeError: worker died")]
+    [result] = results
+    assert result.trouble is Trouble.UNEXPECTED
+    assert result.message.startswith("RuntimeError, raised in run, ingester.py line "), "its text may quote a row"
     assert dispatcher.running == 0
 
 
