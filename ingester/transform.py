@@ -14,6 +14,10 @@ from common.errors import PermanentError
 from ingester.change import Change
 
 
+class FilterFailed(Exception):
+    """Why a filter has no answer for a change, in words that name no value of the row."""
+
+
 class Transform(Protocol):
     """Travels to workers, so it must be picklable. Deterministic and without I/O: a change that is sent again must be the same message."""
 

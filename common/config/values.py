@@ -27,6 +27,14 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
+class WrongText(ValueError):
+    """What a validator complains about in a text. `offset`: the character of the text where that is; None if it is about the whole."""
+
+    def __init__(self, complaint: str, offset: int | None = None) -> None:
+        super().__init__(complaint)
+        self.offset = offset
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One complaint about one line of a file; sorted by line. `missing`: (variable, setting) where an unset variable is the cause."""

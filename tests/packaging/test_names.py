@@ -44,7 +44,7 @@ def test_the_router_runs_without_the_ingesters_dependencies() -> None:
     """Its image has no JVM, no Spark and no SQL Server driver."""
     code = (
         "import sys\n"
-        "for name in ('pyspark', 'pymssql', 'py4j', 'orjson', 'sqlglot', 'rich'): sys.modules[name] = None\n"
+        "for name in ('pyspark', 'pymssql', 'py4j', 'orjson', 'cel_expr_python', 'sqlglot', 'rich'): sys.modules[name] = None\n"
         "import dstream.cli, dstream.config, router.app\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=ROOT)
