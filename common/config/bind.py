@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
 from common.config.settings import Location, MapBlock, Remark, Settings
 from common.config.values import UNREADABLE, Block, Problem, Unset, Value, complain
+from common.config.written import Written
 from common.errors import ConfigurationError
 
 UnsetPolicy = Literal["refuse", "hold", "ignore"]
@@ -128,6 +129,7 @@ class _Plain:
 
     name: str
     lines: dict[Location, int] = field(default_factory=dict)
+    written: dict[Location, Written] = field(default_factory=dict)
     models: dict[Location, type[BaseModel]] = field(default_factory=dict)
     typed: dict[Location, tuple[ByType, dict[str, Any]]] = field(default_factory=dict)
     """Blocks of several types, with their content."""
@@ -237,6 +239,8 @@ class _Plain:
 
     def literal(self, value: Value, at: Location) -> Any:
         self.lines[at] = value.line
+        if value.written is not None:
+            self.written[at] = value.written
         if isinstance(value.data, Unset):
             self.unset.append((at, value.data))
         if isinstance(value.data, list):
@@ -299,7 +303,8 @@ def _translated(error: ValidationError, model: type[BaseModel], data: _Plain, po
                 found.append(Problem.unset(data.line(at), data.dotted(at), unset[at]))
             continue
         holder = data.models.get(at[:-1], model)
-        found.append(Problem(data.line(at), _complaint(item, at, holder, data)))
+        problem = Problem(data.line(at), _complaint(item, at, holder, data))
+        found.append(problem.placed(data.written.get(at), item.get("ctx", {}).get("error")))
     return found
 
 

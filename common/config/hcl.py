@@ -22,6 +22,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 
 from common.config.template import Rendered
 from common.config.values import UNREADABLE, Block, Problem, Unreadable, Unset, Value, complain
+from common.config.written import Written
 
 _OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
 _NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"
@@ -65,7 +66,8 @@ def _entries(body: Any, rendered: Rendered, problems: list[Problem]) -> Iterator
             problems.append(refused.problem)
             continue
         if isinstance(child, AttributeRule):
-            yield name, line, Value(line, _readable(child.expression, rendered, name, problems))
+            data = _readable(child.expression, rendered, name, problems)
+            yield name, line, Value(line, data, _written(child.expression, rendered, data))
         else:
             if len(child.labels) > 1:
                 problems.append(Problem(line, f'block "{name}" takes no label: write {name} {{ ... }}'))
@@ -118,6 +120,19 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
     if isinstance(node, IdentifierRule):
         raise _Refused(line, f'"{setting}": text must be in double quotes')
     raise _Refused(line, f'"{setting}" {_NOT_LITERAL}')
+
+
+def _written(node: Any, rendered: Rendered, data: Any) -> Written | None:
+    """How a text stands in the file; None for other values, and behind a marker, which is longer or shorter than what it stands for."""
+    if isinstance(node, ExprTermRule):
+        return _written(node.expression, rendered, data)
+    if not isinstance(node, StringRule | HeredocTemplateRule) or not isinstance(data, str):
+        return None
+    meta, text = node.to_lark().meta, rendered.text
+    before = text.rfind("\n", 0, meta.start_pos) + 1
+    if rendered.holds_marker(text[before : meta.end_pos]):
+        return None
+    return Written(int(meta.line), int(meta.column), text[meta.start_pos : meta.end_pos], data)
 
 
 def _line(node: Any) -> int:

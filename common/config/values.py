@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from common.config.written import Written
 from common.errors import ConfigurationError
 
 
@@ -37,11 +38,26 @@ class WrongText(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One complaint about one line of a file; sorted by line. `missing`: (variable, setting) where an unset variable is the cause."""
+    """One complaint about one line of a file; sorted by line. `missing`: (variable, setting) where an unset variable is the cause.
+
+    `column`: where on the line, counted from 1 in characters; None where that is not known, or the complaint is about the whole setting.
+    """
 
     line: int
     text: str
     missing: tuple[str, str] | None = None
+    column: int | None = None
+
+    @property
+    def place(self) -> str:
+        return str(self.line) if self.column is None else f"{self.line}:{self.column}"
+
+    def placed(self, written: Written | None, error: object) -> Problem:
+        """The same at the character that `error` is about, as far as that is known. `written`: the value of the setting."""
+        if written is None or not isinstance(error, WrongText):
+            return self
+        line, column = written.place(error.offset or 0)
+        return replace(self, line=line, column=column)
 
     @classmethod
     def unset(cls, line: int, setting: str, unset: Unset) -> Problem:
@@ -51,11 +67,11 @@ class Problem:
 
 def complain(path: str, problems: list[Problem]) -> ConfigurationError:
     """All problems as one error, in the order of their lines, each once; an unset variable once for all settings that need it."""
-    ordered = sorted(set(problems), key=lambda problem: (problem.line, problem.text))
+    ordered = sorted(set(problems), key=lambda problem: (problem.line, problem.column or 0, problem.text))
     told: dict[object, list[Problem]] = {}
     for problem in ordered:
         told.setdefault(problem.missing[0] if problem.missing else problem, []).append(problem)
-    return ConfigurationError([f"{path}:{same[0].line}: {same[0].text}{_also(same[1:])}" for same in told.values()])
+    return ConfigurationError([f"{path}:{same[0].place}: {same[0].text}{_also(same[1:])}" for same in told.values()])
 
 
 def _also(others: list[Problem]) -> str:
@@ -69,6 +85,8 @@ class Value:
 
     line: int
     data: Any
+    written: Written | None = None
+    """Of a text: how it stands in the file, if no value from the environment is near."""
 
 
 @dataclass(frozen=True, slots=True)
