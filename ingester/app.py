@@ -103,7 +103,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
                 status = loop.run()
         finally:
             executor.close()
-        log.info("ingester stopped", changes=loop.changes)
+        log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
         return status
     finally:
         locks.close()

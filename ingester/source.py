@@ -147,7 +147,9 @@ class Part:
 class PageQuery:
     """The first changes of the window (after, upto] of `instance`: about `rows` rows (at least 1).
 
-    `upto` is the border of a transaction, or with a `part` any change's position.
+    `upto` is the border of a transaction, or with a `part` any change's position. `columns`: those to read, the key's
+    as well; None: all. `before_images`: updates and deletes with the row before the change, whatever the source is set
+    to.
     """
 
     instance: CaptureInstance
@@ -155,6 +157,8 @@ class PageQuery:
     upto: Position
     rows: int
     part: Part | None = None
+    columns: tuple[str, ...] | None = None
+    before_images: bool = False
 
 
 class Hints(Protocol):

@@ -205,6 +205,7 @@ class Worker:
             encoder,
             unix,
             stand_ins=settings.stand_ins,
+            before_images=settings.before_images,
             transforms=settings.transforms,
             stopping=self._stops,
         )

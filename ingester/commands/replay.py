@@ -128,5 +128,7 @@ def run(
             most_rows=settings.page_rows,
             most_rate=most_rate,
             transforms=needed.transforms,
+            shape=next(table.shape for table in settings.schedule if table.name == replay.table),
+            before_images=needed.before_images,
             progress=progress,
         ).run()

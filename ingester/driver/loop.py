@@ -36,7 +36,7 @@ from ingester.executor import Executor
 from ingester.history.rules import SnapshotRules
 from ingester.offsets import Offsets
 from ingester.position import Position
-from ingester.shape.table_shape import AS_CAPTURED
+from ingester.shape.in_force import ShapesInForce
 from ingester.slices import Slice
 from ingester.source import Source
 from ingester.watch.stats import IngesterStats, Standing
@@ -85,7 +85,7 @@ class Loop:
         self._roster = Roster(schedule=self._schedule, ownership=self._ownership, stats=stats, clock=clock)
         self._gate = QueueGate(stats, clock, chance)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str], SnapshotRules, Shapes]] = SimpleQueue()
-        self._shapes = settings.shapes
+        self._shapes = ShapesInForce(settings.shapes)
         self._catalog = CatalogAge(clock)
         self._capture = CaptureHold()
         self._outage = Outage(stats, clock)
@@ -109,6 +109,11 @@ class Loop:
     def changes(self) -> int:
         """How many changes were sent."""
         return self._returns.changes
+
+    @property
+    def left_out(self) -> int:
+        """How many changes, and rows of snapshots, were left out by shapes."""
+        return self._returns.left_out
 
     def run(self) -> int:
         """Run until a stop (0) or until every table has stopped (1). Raises PermanentError if the executor is gone."""
@@ -156,9 +161,7 @@ class Loop:
         self, changes: TableChanges, locks: Mapping[TableName, str], snapshots: SnapshotRules, shapes: Shapes
     ) -> None:
         self._history.snapshots.rules = snapshots
-        others = {name for name, shape in shapes.items() if self._shapes.get(name, AS_CAPTURED) != shape}
-        # First, so that no slice of an added table begins without its masks; a removed one may have slices that have yet to begin.
-        self._shapes = {**self._shapes, **shapes}
+        others = self._shapes.take(shapes)  # first, so that no slice of an added table begins without its masks
         self._roster.change(changes, locks)
         self._roster.reshaped(others)
         self._wanted = False
@@ -285,6 +288,9 @@ class Loop:
         """Do what was decided. Returns the move of an offset, which is made together with others."""
         lease = table.lease
         assert lease is not None
+        if (refused := self._shapes.refusal(table.name, decision.window.instance)) is not None:
+            self._roster.stop(table, refused)  # also while it is idle
+            return None
         self._stats.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
         if decision.act is not Act.READ:
             self._gate.forget(table.name)
@@ -330,7 +336,7 @@ class Loop:
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
-        todo = replace(todo, shape=self._shapes.get(todo.table, AS_CAPTURED))
+        todo = replace(todo, shape=self._shapes.of(todo.table))
         if todo.chunk is not None:  # the fence bounds it, whatever becomes of the lease
             return replace(todo, sent_at=self._now())
         self._stats.started(todo.table)

@@ -50,6 +50,7 @@ class Returns:
         self._throttling = ThrottleLog(clock)
         self._silence = QueueSilence(stats, clock)
         self.changes = 0
+        self.left_out = 0
 
     def settle(self, ended: SliceResult) -> TrackedTable | None:
         """Take in a slice's result. Returns its table if that is due again at once."""
@@ -72,6 +73,7 @@ class Returns:
         if table is None:
             return None
         self.changes += result.changes
+        self.left_out += result.dropped
         self._stats.settled(result)
         self._note(table, result)
         return None if self._roster.left(table) else self._goes_on(table, result)
@@ -81,6 +83,8 @@ class Returns:
         if ended.trouble is Trouble.QUEUE:
             self._gate.settled(ended)
         self._set_aside(ended)
+        self.left_out += ended.dropped
+        self._stats.left_out(ended.table, ended.dropped)
         if not self._snapshots.settled(ended):
             return None
         table = self._roster.returned(ended.table)

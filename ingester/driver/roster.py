@@ -13,6 +13,7 @@ from ingester.driver.ownership import Ownership
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm, Schedule, TableOutcome
 from ingester.driver.tables import TrackedTable
+from ingester.shape.columns import ShapeRefused
 from ingester.watch.stats import IngesterStats, Standing
 
 log = structlog.get_logger("ingester")
@@ -133,7 +134,10 @@ class Roster:
         self._schedule.remove(table.name)
         self._ownership.leave(table)
         self._stats.stands(table.name, Standing.STOPPED)
-        log.error("table stopped; fix the cause and restart the ingester", table=table.name.key, error=str(error))
+        if isinstance(error, ShapeRefused):
+            log.error("table stopped; correct its shape in the configuration", table=table.name.key, error=str(error))
+        else:
+            log.error("table stopped; fix the cause and restart the ingester", table=table.name.key, error=str(error))
 
     def failed(self, table: TrackedTable, error: DStreamError) -> None:
         """A statement for this table alone failed: let the table wait, or stop it."""

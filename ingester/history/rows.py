@@ -45,13 +45,17 @@ class ConditionRefused(PermanentError):
 
 @dataclass(frozen=True, slots=True)
 class RowsQuery:
-    """The first `rows` rows with a key in (after, upto]; None: no bound. `where`: a condition that was checked."""
+    """The first `rows` rows with a key in (after, upto]; None: no bound. `where`: a condition that was checked.
+
+    `columns`: those to read, the key's as well; None: all.
+    """
 
     table: BaseTable
     rows: int
     after: RowKey | None = None
     upto: RowKey | None = None
     where: str | None = None
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def sent_columns(shape: TableShape, columns: Sequence[CapturedColumn]) -> tuple[
     if shape is AS_CAPTURED:
         return tuple(SentColumn(column) for column in columns)
     names = _Names(columns, shape.shared)
-    listed = None if shape.columns is None else names.all(shape.columns, "columns")
+    listed = None if shape.columns is None else names.listed(shape.columns)
     excluded = names.all(shape.excluded, "exclude_columns")
     masks = {at: mask for name, mask in shape.masks for at in names.all([name], "mask")}
     found = []
@@ -67,6 +67,15 @@ class _Names:
     def all(self, given: Iterable[str], setting: str) -> frozenset[str]:
         """The columns' own names. A name that differs in case alone stands for every column that it may mean."""
         return frozenset(name for one in given for name in self._matching(one, setting))
+
+    def listed(self, given: Iterable[str]) -> frozenset[str]:
+        """The same for columns that are sent, where a name must not stand for a column that may not be meant."""
+        found = [(one, self._matching(one, "columns")) for one in given]
+        for one, own in found:
+            if len(own) > 1:
+                either = " or ".join(f'"{name}"' for name in own)
+                raise ShapeRefused(f'columns names "{one}", which may be {either}: write the name as the column has it')
+        return frozenset(name for _, own in found for name in own)
 
     def _matching(self, given: str, setting: str) -> list[str]:
         own = [column.name for column in self.columns]

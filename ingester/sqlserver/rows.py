@@ -23,21 +23,30 @@ _MASKS = 1024
 
 
 class RowReader:
-    """Selects the columns of one capture instance and converts their values."""
+    """Selects columns of one capture instance and converts their values. `columns`: as in a PageQuery."""
 
-    def __init__(self, instance: ChangeTable, *, decimals_as_numbers: bool, before_images: bool) -> None:
+    def __init__(
+        self,
+        instance: ChangeTable,
+        *,
+        decimals_as_numbers: bool,
+        before_images: bool,
+        columns: tuple[str, ...] | None = None,
+    ) -> None:
         self._instance = instance
         self._before_images = before_images
-        self._columns = instance.columns
-        self._names = [column.name for column in instance.columns]
+        self._columns = [
+            column for column in instance.columns if columns is None or column.name in columns or column.key_ordinal
+        ]
+        self._names = [column.name for column in self._columns]
         self._converts: list[tuple[int, Convert]] = []
         self.selected: list[str] = []
-        for index, column in enumerate(instance.columns):
+        for index, column in enumerate(self._columns):
             found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:
                 raise PermanentError(
                     f"reading {instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not support",
-                    hint="leave the column out of the capture instance (@captured_column_list)",
+                    hint="leave the column out with exclude_columns, or out of the capture instance (@captured_column_list)",
                 )
             if found.convert is not unchanged:
                 self._converts.append((index, found.convert))

@@ -50,6 +50,9 @@ PAGE_BYTES = 4 * 2**20
 """How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and
 little of a worker's memory even if each of its threads holds one. A larger row is a page of its own."""
 
+_Readable = tuple[str, TableName, tuple[CapturedColumn, ...], tuple[str, ...] | None, bool]
+"""What makes a reader: a capture instance, the columns to read of it, and whether before images are read."""
+
 _ATTEMPTS = 3
 """How often a page is read again because its table was altered meanwhile."""
 
@@ -77,7 +80,7 @@ class SqlServerSource:
         self._page_bytes = page_bytes
         self._times = CommitTimes(connection)
         self._prober = Prober(connection, by_function=self._by_function)
-        self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
+        self._readers: dict[_Readable, RowReader] = {}
         self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
         """By the instance in a query: the same after an ALTER that the driver's catalog does not have yet."""
 
@@ -219,11 +222,12 @@ class SqlServerSource:
     def _page(self, instance: ChangeTable, query: PageQuery) -> Page | None:
         """A page; None if the change table's columns differ from `instance`, so that values may be truncated or
         missing."""
-        reader = self._reader(instance)
+        before_images = self._before_images or query.before_images
+        reader = self._reader(instance, query.columns, before_images=before_images)
         after, rows = in_the_log(query.after), query.rows
         # one more than requested, so that a before image at the end of the page is read with its after image
-        limit = rows + 1 if self._before_images else rows
-        wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, self._before_images)
+        limit = rows + 1 if before_images else rows
+        wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, before_images)
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
             text, parameters = self._page_text(wanted, query.part)
@@ -292,10 +296,11 @@ class SqlServerSource:
     def close(self) -> None:
         self._connection.close()
 
-    def _reader(self, instance: ChangeTable) -> RowReader:
-        known = (instance.name, instance.table, instance.columns)  # cleanup raises the start every day
+    def _reader(self, instance: ChangeTable, columns: tuple[str, ...] | None, *, before_images: bool) -> RowReader:
+        # Without its start, which cleanup raises every day.
+        known = (instance.name, instance.table, instance.columns, columns, before_images)
         reader = self._readers.pop(known, None) or RowReader(
-            instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
+            instance, decimals_as_numbers=self._decimals_as_numbers, before_images=before_images, columns=columns
         )
         self._readers[known] = reader  # last in the dict: the first is the least recently used
         if len(self._readers) > _MOST_READERS:

@@ -43,12 +43,12 @@ class ChunkReader:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rows-ahead")
 
     @contextmanager
-    def pages(self, chunk: Chunk) -> Iterator[ChunkPages]:
-        """The pages of `chunk`. Leaving the context ends the reading, without waiting for a page that is being read."""
+    def pages(self, chunk: Chunk, columns: tuple[str, ...] | None = None) -> Iterator[ChunkPages]:
+        """The pages of `chunk`, with these columns. Leaving the context ends the reading, without waiting for a page that is being read."""
         pages = (
-            _Ordered(self._rows, chunk, self._thread)
+            _Ordered(self._rows, chunk, columns, self._thread)
             if chunk.table.order
-            else _OnePass(self._rows, chunk, self._thread)
+            else _OnePass(self._rows, chunk, columns, self._thread)
         )
         try:
             yield pages
@@ -88,9 +88,9 @@ class _Ahead:
 class _Ordered(_Ahead):
     """The pages of a chunk whose rows have an order."""
 
-    def __init__(self, rows: Rows, chunk: Chunk, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, rows: Rows, chunk: Chunk, columns: tuple[str, ...] | None, thread: ThreadPoolExecutor) -> None:
         super().__init__(thread)
-        self._rows, self._chunk = rows, chunk
+        self._rows, self._chunk, self._columns = rows, chunk, columns
         self._after = chunk.after
         self._left = chunk.rows if chunk.upto is None else None
 
@@ -109,21 +109,21 @@ class _Ordered(_Ahead):
         """Whether there is a row behind a chunk that is read to its end: if not, its last row is the snapshot's."""
         if self._left != 0 or not self._chunk.last:
             return True
-        query = RowsQuery(self._chunk.table, 1, after=self._after, where=self._chunk.where)
+        query = RowsQuery(self._chunk.table, 1, after=self._after, where=self._chunk.where, columns=self._columns)
         return bool(self._thread.submit(self._rows.page, query).result().rows)
 
     def _reading(self, rows: int) -> Callable[[], RowPage]:
         chunk, most = self._chunk, rows if self._left is None else min(rows, self._left)
-        query = RowsQuery(chunk.table, most, after=self._after, upto=chunk.upto, where=chunk.where)
+        query = RowsQuery(chunk.table, most, self._after, chunk.upto, chunk.where, self._columns)
         return lambda: self._rows.page(query)
 
 
 class _OnePass(_Ahead):
     """The pages of a whole table without an order. They have the size of the first."""
 
-    def __init__(self, rows: Rows, chunk: Chunk, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, rows: Rows, chunk: Chunk, columns: tuple[str, ...] | None, thread: ThreadPoolExecutor) -> None:
         super().__init__(thread)
-        self._rows, self._chunk = rows, chunk
+        self._rows, self._chunk, self._columns = rows, chunk, columns
         self._pass: AbstractContextManager[RowPages] | None = None
         self._pages: RowPages | None = None
 
@@ -139,7 +139,7 @@ class _OnePass(_Ahead):
 
     def _read(self, rows: int) -> RowPage:
         if self._pages is None:
-            query = RowsQuery(self._chunk.table, rows, where=self._chunk.where)
+            query = RowsQuery(self._chunk.table, rows, where=self._chunk.where, columns=self._columns)
             begun = self._rows.in_one_pass(query)
             self._pages = begun.__enter__()
             self._pass = begun

@@ -18,6 +18,7 @@ from common.clock import SteadyClock, UnixClock, steady
 from common.errors import DStreamError, TransientError
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
+from ingester.shape.compiled import compiled
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.source import Page, PageQuery, Source
 from ingester.task.encode import Encoder
@@ -31,7 +32,10 @@ from ingester.window import gap, gap_error
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The parts that drain a slice. `now` is Unix time, `clock` the steady clock. `stand_ins`: `on_oversize = "dead_letter"`."""
+    """The parts that drain a slice. `now` is Unix time, `clock` the steady clock. `stand_ins`: `on_oversize = "dead_letter"`.
+
+    `before_images`: the setting of that name. `transforms` see the change as it was read, before its table's shape.
+    """
 
     source: Source
     offsets: TakenOffsets
@@ -40,6 +44,7 @@ class Drain:
     now: UnixClock
     clock: SteadyClock = steady
     stand_ins: bool = False
+    before_images: bool = False
     transforms: Sequence[Transform] = ()
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
@@ -69,17 +74,19 @@ class Drain:
             )
         if todo.gap:
             return self._tell_of_gap(todo, seen, pages, progress)
+        shape = compiled(todo.shape, todo.instance, sends_before=self.before_images)
         while after < todo.upto:
             if bounds.refuses_a_page():
                 return True
             bounds.refuse_expired()
             with progress.asking_the_queue(self.clock):
                 rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
-            page = self.source.page(PageQuery(todo.instance, after, todo.upto, rows, todo.part))
+            query = PageQuery(todo.instance, after, todo.upto, rows, todo.part, shape.columns, shape.reads_before)
+            page = self.source.page(query)
             _refuse_gap(todo, after, page)
             if page.end is None:
                 return False
-            ready = transformed(page.changes, self.transforms)
+            ready = transformed(page.changes, (*self.transforms, *shape.transforms))
             out, refused = pages.send(todo, ready.changes, progress)
             done = ready.done(out.end)
             whole = done == len(page.changes)

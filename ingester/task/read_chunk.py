@@ -22,6 +22,7 @@ from ingester.change import Change
 from ingester.history.rows import PAGE_BYTES, ConditionRefused, RowKey, RowPage
 from ingester.history.snapshot import Chunk, ChunkDone
 from ingester.history.store import Fence
+from ingester.shape.compiled import Compiled, compiled
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.task.chunk_pages import ChunkPage, ChunkPages, ChunkReader
 from ingester.task.drain import Drain
@@ -75,6 +76,7 @@ class ChunkDrain:
         run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds))
         trouble: DStreamError | None = None
         try:
+            run.shape = compiled(todo.shape, chunk.table.instance, sends_before=parts.before_images)
             self._refuse_topic(chunk)
             run.exactly() if chunk.exact else run.as_it_is()
         except DStreamError as error:
@@ -101,6 +103,7 @@ class _Run:
     bounds: ChunkBounds
     progress: SliceProgress
     pages: PageSender
+    shape: Compiled = field(default_factory=Compiled)
     done: ChunkDone = field(default_factory=ChunkDone)
     due: float = -math.inf
 
@@ -147,7 +150,7 @@ class _Run:
     @contextmanager
     def _reading(self) -> Iterator[ChunkPages]:
         self.bounds.refuse_expired()  # takes the fence, before the first row is read
-        with self.by.reader.pages(self.chunk) as pages:
+        with self.by.reader.pages(self.chunk, self.shape.columns) as pages:
             yield pages
 
     def _rows(self) -> int:
@@ -209,7 +212,9 @@ class _Run:
         """Send what is in `piece`. Returns whether that was all of it. `last`: its last row is the snapshot's."""
         if not piece.keys:
             return True
-        transforms = self.by.parts.transforms if leaves_out is None else (leaves_out, *self.by.parts.transforms)
+        transforms = (*self.by.parts.transforms, *self.shape.transforms)
+        if leaves_out is not None:
+            transforms = (leaves_out, *transforms)
         ready = transformed(piece.changes, transforms)
         changes = list(ready.changes)
         if last and changes and ready.failure is None:

@@ -25,6 +25,8 @@ from ingester.change import Change
 from ingester.history.replay import Replay, lsn_of, next_window, passed
 from ingester.oversize import not_taken
 from ingester.position import Position
+from ingester.shape.compiled import Compiled, compiled
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CaptureInstance, Page, PageQuery, Source
 from ingester.task.encode import Encoder
 from ingester.task.identity import identity
@@ -88,7 +90,7 @@ class _Trouble:
 class Replayer:
     """Sends one replay. `instances`: the table's present capture instances. `most_rate`: changes a second; None: no limit.
 
-    `stop`: once set, `run` raises Stopped at its next step.
+    `stop`: once set, `run` raises Stopped at its next step. `before_images`: the setting of that name.
     """
 
     source: Source
@@ -99,6 +101,8 @@ class Replayer:
     most_rows: int
     most_rate: int | None = None
     transforms: Sequence[Transform] = ()
+    shape: TableShape = AS_CAPTURED
+    before_images: bool = False
     clock: SteadyClock = steady
     wait: Callable[[float], object] | None = None
     chance: Callable[[], float] = random.random
@@ -127,7 +131,9 @@ class Replayer:
         self._refuse_stopped()
         try:
             rows = page_rows(self.most_rows, self._row_bytes, self.sender.batch_bytes())
-            page = self.source.page(PageQuery(instance, after, upto, rows))
+            shape = self._shape(instance)
+            query = PageQuery(instance, after, upto, rows, None, shape.columns, shape.reads_before)
+            page = self.source.page(query)
         except TransientError as error:
             self._sit_out(error)
             return None
@@ -143,7 +149,7 @@ class Replayer:
                 self._sit_out(error)
 
     def _send(self, instance: CaptureInstance, changes: Sequence[Change]) -> None:
-        ready = transformed(changes, self.transforms)
+        ready = transformed(changes, (*self.transforms, *self._shape(instance).transforms))
         messages = [self.encode.message(change) for change in ready.changes]
         self._row_bytes = learnt(self._row_bytes, messages)
         at = 0
@@ -157,6 +163,9 @@ class Replayer:
                 self._keep_to_the_rate(accepted)
         if ready.failure is not None:
             raise ready.failure
+
+    def _shape(self, instance: CaptureInstance) -> Compiled:
+        return compiled(self.shape, instance, sends_before=self.before_images)
 
     def _accepted(
         self, instance: CaptureInstance, changes: Sequence[Change], messages: Sequence[Message], at: int

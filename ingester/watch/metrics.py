@@ -11,7 +11,10 @@ from ingester.watch.stats import IngesterStats, Standing
 CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
 PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read and sent.", ("table",))
 DROPPED = Metric(
-    "dstream_ingester_dropped_total", "counter", "Changes that a transform left out and did not send.", ("table",)
+    "dstream_ingester_dropped_total",
+    "counter",
+    "Changes, and rows of snapshots, that the table's shape left out.",
+    ("table",),
 )
 OVERSIZE = Metric(
     "dstream_ingester_oversize_total",

@@ -246,6 +246,13 @@ class IngesterStats:
                 failures=failures,
             )
 
+    def left_out(self, table: TableName, rows: int) -> None:
+        """A chunk of `table` had `rows` rows that its shape leaves out. The slices of its changes say that in their results."""
+        if rows:
+            with self._guard:
+                known = self._tables.get(table, TableFigures())
+                self._tables[table] = replace(known, dropped=known.dropped + rows)
+
     def removed(self, table: TableName) -> None:
         """`table` is no longer configured."""
         with self._guard:

@@ -26,7 +26,10 @@ class BaseRowReader:
     out, as in changes.
     """
 
-    def __init__(self, table: SqlServerTable, *, decimals_as_numbers: bool) -> None:
+    def __init__(
+        self, table: SqlServerTable, *, decimals_as_numbers: bool, columns: tuple[str, ...] | None = None
+    ) -> None:
+        """`columns`: as in a RowsQuery."""
         self.selected: list[str] = []
         present = {column.captured: column for column in table.columns if column.captured is not None}
         self._data: list[tuple[str, int]] = []
@@ -34,6 +37,8 @@ class BaseRowReader:
         missing = []
         read: list[SentColumn] = []
         for captured in table.instance.columns:
+            if columns is not None and captured.name not in columns and not captured.key_ordinal:
+                continue
             column = present.get(captured.name)
             if not captured.computed:
                 read.append(_sent(captured, None if captured.gone else column))
@@ -103,5 +108,5 @@ class ChangedKeys:
 def unsupported(table: str, column: str, sql_type: str) -> PermanentError:
     return PermanentError(
         f"reading {table}: column {column!r} has type {sql_type}, which DStream does not support",
-        hint="leave the column out of the capture instance (@captured_column_list)",
+        hint="leave the column out with exclude_columns, or out of the capture instance (@captured_column_list)",
     )

@@ -72,7 +72,7 @@ class SqlServerRows:
         self._page_bytes = page_bytes
         self._changed_keys = changed_keys
         self._passed = CapturePassed(connection)
-        self._reader: tuple[SqlServerTable, BaseRowReader] | None = None
+        self._reader: tuple[SqlServerTable, tuple[str, ...] | None, BaseRowReader] | None = None
         self._altered: tuple[SqlServerTable, SqlServerTable] | None = None
         """A table in a query, and what it is since an ALTER that whoever asks does not know of."""
         self._slow: tuple[int, str | None] | None = None
@@ -96,7 +96,7 @@ class SqlServerRows:
     def in_one_pass(self, query: RowsQuery) -> Iterator[RowPages]:
         table = self._of(query, self._unchanged)
         _refuse_where(table, query.where)
-        reader = self._reader_of(table)
+        reader = self._reader_of(table, query.columns)
         text = queries.pass_over(PageText(table, reader.selected, query.rows, where=query.where))
         with self._connection.streamed(*text) as more:
             yield _Pass(table, reader, more, query, self._page_bytes)
@@ -163,7 +163,8 @@ class SqlServerRows:
 
     def _page(self, table: SqlServerTable, query: RowsQuery) -> RowPage | None:
         """None if the table's columns are no longer those of `table`."""
-        reader, wanted = self._wanted(table, query)
+        reader = self._reader_of(table, query.columns)
+        wanted = self._wanted(table, query, reader.selected)
         meter = _Meter(self._page_bytes)
         sets, whole = self._connection.rows_until(*queries.page(wanted), meter.enough)
         tail = sets.pop() if whole else self._connection.rows(*queries.end(table))
@@ -174,7 +175,7 @@ class SqlServerRows:
         return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment, reader.schema_version)
 
     def _bounds(self, table: SqlServerTable, query: RowsQuery, most: int) -> Sequence[RowKey]:
-        found = self._cuts(self._wanted(table, query)[1], most)
+        found = self._cuts(self._wanted(table, query, ()), most)
         forms = [(column.title, known_form(column).write) for column in table.keys]
         return [
             tuple(title + write(value) for (title, write), value in zip(forms, key, strict=True))
@@ -193,7 +194,7 @@ class SqlServerRows:
                 self._slow = slow
         return self._connection.rows(*queries.bounds(replace(wanted, where=None), most))
 
-    def _wanted(self, table: SqlServerTable, query: RowsQuery) -> tuple[BaseRowReader, PageText]:
+    def _wanted(self, table: SqlServerTable, query: RowsQuery, selected: Sequence[str]) -> PageText:
         key = table.name.key
         if not table.keys:
             raise PermanentError(
@@ -201,14 +202,14 @@ class SqlServerRows:
                 hint="stop the snapshot and start it again: the table is then read in one pass",
             )
         _refuse_where(table, query.where)
-        reader = self._reader_of(table)
         begun, last = (None if one is None else parameters(table.keys, one, key) for one in (query.after, query.upto))
-        return reader, PageText(table, reader.selected, query.rows, begun, last, query.where)
+        return PageText(table, selected, query.rows, begun, last, query.where)
 
-    def _reader_of(self, table: SqlServerTable) -> BaseRowReader:
-        if self._reader is None or self._reader[0] != table:
-            self._reader = table, BaseRowReader(table, decimals_as_numbers=self._decimals_as_numbers)
-        return self._reader[1]
+    def _reader_of(self, table: SqlServerTable, columns: tuple[str, ...] | None) -> BaseRowReader:
+        if self._reader is None or self._reader[:2] != (table, columns):
+            reader = BaseRowReader(table, decimals_as_numbers=self._decimals_as_numbers, columns=columns)
+            self._reader = table, columns, reader
+        return self._reader[2]
 
     def _table(self, instance: ChangeTable) -> SqlServerTable:
         object_id = _object_id(instance)

@@ -1,0 +1,142 @@
+"""A shape made ready for one capture instance: what its source has to read, and the transform of each change. Pure.
+
+The order is fixed: skipped operations, unchanged updates, then columns and masks. What is left out is never sent; what is sent holds no
+column and no value that the shape keeps back, in `data` or in `before`. A change keeps its table, position, operation and key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from ingester.change import Change, Operation
+from ingester.shape.columns import SentColumn, ShapeRefused, sent_columns
+from ingester.shape.masking import Masking, masking
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
+from ingester.source import CapturedColumn, CaptureInstance
+from ingester.transform import Transform
+
+_SHAPES: Final = 1024
+"""How many compiled shapes are cached: a worker gets every table in time, some with two capture instances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """`columns`: those to read; None: all. `reads_before`: whether the row before each update has to be read."""
+
+    columns: tuple[str, ...] | None = None
+    reads_before: bool = False
+    transforms: tuple[Transform, ...] = ()
+
+
+_AS_CAPTURED: Final = Compiled()
+
+
+def compiled(shape: TableShape, instance: CaptureInstance, *, sends_before: bool) -> Compiled:
+    """`sends_before`: whether `before` is sent. Raises ShapeRefused, and ConfigurationError for a salt that is not set."""
+    if shape == AS_CAPTURED:
+        return _AS_CAPTURED
+    try:
+        return _compiled(shape, instance.columns, sends_before)
+    except ShapeRefused as error:
+        raise ShapeRefused(f"the shape of {instance.table.key}: {error.message}", hint=error.hint or "") from None
+
+
+@lru_cache(_SHAPES)
+def _compiled(shape: TableShape, columns: tuple[CapturedColumn, ...], sends_before: bool) -> Compiled:
+    sent = sent_columns(shape, columns)
+    names = tuple(one.column.name for one in sent)
+    transforms = list[Transform]()
+    if shape.skip_operations:
+        transforms.append(SkipOperations(frozenset(shape.skip_operations)))
+    if shape.skip_unchanged:
+        transforms.append(SkipUnchanged(names))
+    row = Row.of(sent, columns, keeps_before=sends_before or not shape.skip_unchanged)
+    if row is not None:
+        transforms.append(row)
+    return Compiled(None if len(names) == len(columns) else names, shape.skip_unchanged, tuple(transforms))
+
+
+@dataclass(frozen=True, slots=True)
+class SkipOperations:
+    """Leaves changes with these operations out."""
+
+    operations: frozenset[Operation]
+    name = "skip_operations"
+
+    def __call__(self, change: Change) -> Change | None:
+        return None if change.operation in self.operations else change
+
+
+@dataclass(frozen=True, slots=True)
+class SkipUnchanged:
+    """Leaves updates out that changed the value of none of `columns`.
+
+    By the values before and after it: the server's update mask may also have columns that were written with the value that they had. Where
+    capture does not have a column's value before the update, the mask decides.
+    """
+
+    columns: tuple[str, ...]
+    name = "skip_unchanged"
+
+    def __call__(self, change: Change) -> Change | None:
+        if change.operation is not Operation.UPDATE or self._changed(change):
+            return change
+        return None
+
+    def _changed(self, change: Change) -> bool:
+        before, data = change.before or {}, change.data
+        return any(
+            not _same(before[name], data[name]) if name in before else name in change.changed_columns
+            for name in self.columns
+            if name in data
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Leaves out columns and masks values. `columns`: those that stay; None: all. `masks`: by column."""
+
+    columns: frozenset[str] | None
+    masks: tuple[tuple[str, Masking], ...]
+    keeps_before: bool
+    name = "shape"
+
+    @classmethod
+    def of(cls, sent: Sequence[SentColumn], captured: Sequence[CapturedColumn], *, keeps_before: bool) -> Row | None:
+        """None if there is nothing to do."""
+        masks = tuple((one.column.name, masking(one.mask, one.column)) for one in sent if one.mask is not None)
+        columns = None if len(sent) == len(captured) else frozenset(one.column.name for one in sent)
+        return None if columns is None and not masks and keeps_before else cls(columns, masks, keeps_before)
+
+    def __call__(self, change: Change) -> Change | None:
+        data = self._shaped(change.data)
+        before = change.before
+        if before is not None:
+            before = (data if before is change.data else self._shaped(before)) if self.keeps_before else None
+        changed, unavailable = change.changed_columns, change.unavailable
+        if self.columns is not None:
+            changed = tuple([name for name in changed if name in self.columns])
+            unavailable = tuple([name for name in unavailable if name in self.columns])
+        if not self.keeps_before and unavailable:
+            unavailable = tuple([name for name in unavailable if name not in data])
+        return replace(change, data=data, before=before, changed_columns=changed, unavailable=unavailable)
+
+    def _shaped(self, row: Mapping[str, object]) -> Mapping[str, object]:
+        columns = self.columns
+        shaped = dict(row) if columns is None else {name: value for name, value in row.items() if name in columns}
+        for name, masked in self.masks:
+            value = shaped.get(name)
+            if value is not None:
+                shaped[name] = masked(value)
+        return shaped
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, orjson.Fragment) and isinstance(other, orjson.Fragment):
+        return orjson.dumps(one) == orjson.dumps(other)
+    return one == other

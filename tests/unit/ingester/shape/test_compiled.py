@@ -1,0 +1,183 @@
+"""A shape made ready for a capture instance: names matched, what it refuses, what is read, and what becomes of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from ingester.change import Change, Operation
+from ingester.shape.columns import ShapeRefused, sent_columns
+from ingester.shape.compiled import compiled
+from ingester.shape.mask import Mask, mask_of
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
+from ingester.source import CapturedColumn, CaptureInstance
+from ingester.transform import transformed
+from tests.fakes.ingester import PERSONS, instance, position
+
+COLUMNS = (
+    CapturedColumn("ID", "int", 1, key_ordinal=1, length=4),
+    CapturedColumn("Email", "nvarchar", 2, length=100),
+    CapturedColumn("Age", "int", 3, length=4),
+    CapturedColumn("Notes", "nvarchar", 4, length=-1, large=True),
+)
+PERSON: Mapping[str, object] = {"ID": 7, "Email": "a@b.example", "Age": 40, "Notes": "long"}
+
+
+def captured(*more: CapturedColumn) -> CaptureInstance:
+    return replace(instance(), columns=(*COLUMNS, *more))
+
+
+def masks(**texts: str) -> tuple[tuple[str, Mask], ...]:
+    return tuple((name, mask_of(text)) for name, text in texts.items())
+
+
+def change(operation: Operation = Operation.INSERT, data: Mapping[str, object] = PERSON, **others: object) -> Change:
+    made = Change(PERSONS, "dbo_Persons", position(2, operation=int(operation)), operation, data, key=(7,))
+    return replace(made, **others)  # type: ignore[arg-type]
+
+
+def sent(shape: TableShape, one: Change, *, sends_before: bool = False) -> Change | None:
+    found = transformed([one], compiled(shape, captured(), sends_before=sends_before).transforms)
+    assert found.failure is None
+    return found.changes[0] if found.changes else None
+
+
+def test_without_a_shape_nothing_is_done() -> None:
+    found = compiled(AS_CAPTURED, captured(), sends_before=False)
+    assert (found.columns, found.reads_before, found.transforms) == (None, False, ())
+    assert [one.column for one in sent_columns(AS_CAPTURED, COLUMNS)] == list(COLUMNS)
+
+
+def test_columns_are_left_out_and_masked_in_both_images_and_in_what_is_said_of_them() -> None:
+    shape = TableShape(excluded=("Age",), masks=masks(Email="redact"))
+    one = change(
+        Operation.UPDATE,
+        before={"ID": 7, "Email": None, "Age": 39},
+        changed_columns=("Email", "Age"),
+        unavailable=("Notes", "Age"),
+    )
+    found = sent(shape, one, sends_before=True)
+    assert found is not None
+    assert found.data == {"ID": 7, "Email": "***", "Notes": "long"}
+    assert found.before == {"ID": 7, "Email": None}
+    assert (found.changed_columns, found.unavailable) == (("Email",), ("Notes",))
+    assert (found.position, found.key, found.operation) == (one.position, one.key, one.operation)
+    assert one.data == PERSON
+
+
+@pytest.mark.parametrize(
+    ("shape", "columns"),
+    [
+        (TableShape(columns=("id", "EMAIL")), ("ID", "Email")),
+        (TableShape(columns=("Notes", "ID")), ("ID", "Notes")),
+        (TableShape(excluded=("notes",)), ("ID", "Email", "Age")),
+        (TableShape(excluded=("Phone",), shared=frozenset({"Phone"})), None),
+        (TableShape(masks=masks(Age="null")), None),
+    ],
+)
+def test_only_columns_that_are_sent_are_read(shape: TableShape, columns: tuple[str, ...] | None) -> None:
+    assert compiled(shape, captured(), sends_before=False).columns == columns
+
+
+def test_a_name_stands_for_the_column_that_it_names_exactly_else_for_all_that_differ_in_case_alone() -> None:
+    twins = captured(CapturedColumn("EMAIL", "nvarchar", 5, length=100))
+
+    def of(name: str) -> list[str]:
+        found = sent_columns(TableShape(masks=((name, Mask("redact")),)), twins.columns)
+        return [one.column.name for one in found if one.masked]
+
+    assert of("Email") == ["Email"]
+    assert of("EMAIL") == ["EMAIL"]
+    assert of("email") == ["Email", "EMAIL"]
+    assert [one.column.name for one in sent_columns(TableShape(excluded=("email",)), twins.columns)] == [
+        *("ID", "Age", "Notes")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (TableShape(excluded=("Emial",)), 'exclude_columns names "Emial", which is not a captured column of the table (did you mean "Email"?)'),
+        (TableShape(columns=("ID", "Name")), 'columns names "Name", which is not a captured column'),
+        (TableShape(masks=masks(Phone="redact")), 'mask names "Phone"'),
+        (TableShape(columns=("Email",)), 'columns does not list "ID", which is part of the key'),
+        (TableShape(excluded=("id",)), 'exclude_columns names "ID", which is part of the key'),
+        (TableShape(masks=masks(ID="null")), 'the mask of "ID" is null, and the column is part of the key'),
+        (TableShape(masks=masks(Age="redact")), 'the mask of "Age" is redact, and its type int is not text'),
+        (TableShape(masks=masks(Age="truncate:2")), 'the mask of "Age" is truncate, and its type int is not text'),
+    ],
+)  # fmt: skip
+def test_a_shape_that_does_not_fit_is_refused(shape: TableShape, told: str) -> None:
+    with pytest.raises(ShapeRefused) as refused:
+        compiled(shape, captured(), sends_before=False)
+    assert refused.value.message.startswith(f"the shape of dbo.Persons: {told}")
+    assert "without a restart" in str(refused.value.hint)
+
+
+def test_a_column_listed_by_a_name_that_two_have_is_refused_since_one_may_not_be_meant() -> None:
+    twins = captured(CapturedColumn("EMAIL", "nvarchar", 5, length=100))
+    with pytest.raises(ShapeRefused, match='columns names "email", which may be "Email" or "EMAIL"'):
+        compiled(TableShape(columns=("ID", "email")), twins, sends_before=False)
+
+
+def test_a_key_may_be_hashed_and_keeps_its_session() -> None:
+    found = sent(TableShape(masks=masks(id="hash:SHA-256:salt")), change())
+    assert found is not None
+    assert len(str(found.data["ID"])) == 64
+    assert found.key == (7,)
+
+
+def test_skipped_operations_are_left_out() -> None:
+    shape = TableShape(skip_operations=(Operation.DELETE, Operation.UPDATE))
+    kept = [one for one in Operation if one in (0, 1, 2, 4) and sent(shape, change(one)) is not None]
+    assert kept == [Operation.READ, Operation.INSERT]
+    assert not compiled(shape, captured(), sends_before=False).reads_before
+
+
+UNCHANGED = TableShape(excluded=("Age",), skip_unchanged=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "mask", "is_sent"),
+    [
+        ({**PERSON, "Age": 39}, ("Age",), False),
+        ({**PERSON, "Age": 39}, ("Age", "Email"), False),
+        ({**PERSON, "Email": "other"}, ("Email",), True),
+        ({**PERSON, "Email": "A@B.example"}, ("Email",), True),
+        ({**PERSON, "Email": None}, ("Email",), True),
+        ({"ID": 7, "Email": "a@b.example"}, ("Age",), False),
+        ({"ID": 7, "Email": "a@b.example"}, ("Notes",), True),
+    ],
+)
+def test_an_update_that_changed_no_sent_column_is_left_out(
+    before: Mapping[str, object], mask: tuple[str, ...], is_sent: bool
+) -> None:
+    one = change(Operation.UPDATE, before=before, changed_columns=mask)
+    assert (sent(UNCHANGED, one) is not None) is is_sent
+
+
+def test_images_that_are_read_to_compare_are_not_sent() -> None:
+    assert compiled(UNCHANGED, captured(), sends_before=False).reads_before
+    update = change(
+        Operation.UPDATE, before={**PERSON, "Email": "x"}, changed_columns=("Email",), unavailable=("Notes",)
+    )
+    found = sent(UNCHANGED, update)
+    assert found is not None
+    assert (found.before, found.unavailable) == (None, ())  # Notes was not available before the change alone
+    found = sent(UNCHANGED, update, sends_before=True)
+    assert found is not None
+    assert (found.before is not None, found.unavailable) == (True, ("Notes",))
+    deleted = sent(UNCHANGED, change(Operation.DELETE, before=PERSON))
+    assert deleted is not None
+    assert deleted.before is None
+
+
+def test_numbers_with_all_their_digits_are_compared_by_these() -> None:
+    shape = TableShape(skip_unchanged=True)
+    for digits, is_sent in ((b"1.10", False), (b"1.11", True)):
+        data = {**PERSON, "Age": orjson.Fragment(b"1.10")}
+        one = change(Operation.UPDATE, data, before={**PERSON, "Age": orjson.Fragment(digits)})
+        assert (sent(shape, one) is not None) is is_sent
