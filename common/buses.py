@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from common.bus.ports import Bus
-from common.bus.settings import BusSettings, QueueSettings
+from common.bus.settings import BusSettings, OutputSettings, QueueSettings
 from common.config.by_type import ByType
-from common.servicebus.settings import ServiceBusQueue, ServiceBusSettings
+from common.servicebus.settings import ServiceBusOutput, ServiceBusQueue, ServiceBusSettings
 
 _DEFAULT = "azure_service_bus"
 
@@ -20,9 +20,9 @@ Connection = Annotated[
 """A block that says how to reach a bus that can hold the ingest queue."""
 
 Output = Annotated[
-    BusSettings, ByType({_DEFAULT: ServiceBusSettings, "servicebus": ServiceBusSettings}, default=_DEFAULT)
+    OutputSettings, ByType({_DEFAULT: ServiceBusOutput, "servicebus": ServiceBusOutput}, default=_DEFAULT)
 ]
-"""The block of the topics' bus. One that can only be sent to is enough."""
+"""The block of the topics' bus, and of what changes look like there. A bus that can only be sent to is enough."""
 
 Queue = Annotated[QueueSettings, ByType({_DEFAULT: ServiceBusQueue, "servicebus": ServiceBusQueue}, default=_DEFAULT)]
 """The block of the ingest queue: the same, and what the queue is like."""

@@ -124,6 +124,7 @@ output {
   connection_string = "{{ env "DSTREAM_ROUTER_CONNECTION_STRING" }}"
   transport         = "websocket" # port 443 instead of 5671
   proxy             = "http://proxy.corp.example:3128"
+  envelope          = "cloudevents"
 }
 """,
     ("router.health", ""): """\

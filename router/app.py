@@ -15,6 +15,7 @@ from common.bus.ports import Bus, QueueNeed, Storage, TopicNeed
 from common.buses import bus_of
 from common.errors import DStreamError, Stopped
 from router.counting import ObservedReceivers
+from router.envelopes.sender import in_envelope
 from router.file_limit import provide_descriptors
 from router.fullness import Fullness
 from router.health import Reports, endpoint
@@ -106,7 +107,7 @@ def route(
             return 0
         with _stoppable(stop, source):
             _find_queue(settings, source)
-        log.info("router started", queue=settings.queue_name, topics=len(settings.topics), slots=settings.slots)
+        _tell_start(settings)
         started()
         began = time.monotonic()
         status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally, latest)
@@ -127,6 +128,16 @@ def route(
         output.close()
 
 
+def _tell_start(settings: RouterSettings) -> None:
+    log.info(
+        "router started",
+        queue=settings.queue_name,
+        topics=len(settings.topics),
+        slots=settings.slots,
+        envelope=settings.output.envelope,
+    )
+
+
 def _most_links(settings: RouterSettings) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
     held = (1 + 2 * PARKED_PER_SLOT) * settings.slots
@@ -141,7 +152,8 @@ def _publishers(
 
     marked = partial(output.entities.marked, mark_of(settings), stop=stop)
     seen = latest is not None and settings.provision != "none"
-    return Topics(settings, output.sender, provide, latest, tally, marked if seen else None).publishers()
+    senders = in_envelope(settings.output, output.sender)
+    return Topics(settings, senders, provide, latest, tally, marked if seen else None).publishers()
 
 
 def _open_all(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+from common.bus.settings import OutputSettings
 from common.buses import bus_of
-from common.check import BY_EDITING, Finding, guarded, remarked, warn
+from common.check import BY_EDITING, Finding, guarded, ok, remarked, warn
 from common.errors import PermanentError
 from common.observability.check_port import port_findings
 from router.connections import judge_connections
@@ -22,10 +23,17 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from remarked(settings.remarks)
     for setting in settings.creating_nothing:
         yield warn(setting, CREATES_NOTHING, CREATE_OR_REMOVE, fix=BY_EDITING)
+    yield ok("envelope", _envelope(settings.output))
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
     yield from guarded("connections", lambda: _connections(settings))
+
+
+def _envelope(output: OutputSettings) -> str:
+    more = f" ({output.cloudevents_mode})" if output.envelope == "cloudevents" else ""
+    more += ", tombstones behind deletes" if output.envelope == "debezium" and output.tombstones else ""
+    return f"the topics get changes as {output.envelope}{more}"
 
 
 def _queue(settings: RouterSettings) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ Needs no SQL Server password: names come from `ingester.server_name` and `ingest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
 
@@ -16,7 +16,7 @@ from common.bus.settings import DuplicateWindow
 from common.buses import Connection, Output
 from common.config.bind import Bound, Document, UnsetPolicy, bind
 from common.config.durations import Duration
-from common.config.settings import Settings
+from common.config.settings import Remark, Settings
 from common.config.sizes import MemorySize, Size
 from common.config.values import Block, Problem
 from common.cores import usable_cores
@@ -260,7 +260,15 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         selection=shared.selection,
         origin=shared.origin,
     )
-    return Bound(settings.with_remarks(block.value.remarks), [])
+    return Bound(settings.with_remarks((*block.value.remarks, *_of_other_envelopes(document, block.value))), [])
+
+
+def _of_other_envelopes(document: Document, given: RouterBlock) -> Iterator[Remark]:
+    block = document.block("router", "publisher")
+    for name, envelope in given.output.without_effect:
+        line = 1 if block is None else document.line(block, "output", name)
+        hint = f'it is a setting of envelope = "{envelope}", and the envelope here is "{given.output.envelope}"; remove it, or change the envelope'
+        yield Remark(line, "setting has no effect", f"router.output.{name}", hint)
 
 
 def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:

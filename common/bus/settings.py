@@ -60,6 +60,42 @@ class BusSettings(Settings):
         return None
 
 
+EnvelopeName = Literal["dstream", "cloudevents", "debezium", "changes"]
+
+
+class OutputSettings(BusSettings):
+    """The bus of the topics, and how a change is written there. The ingest queue always holds DStream's own envelope."""
+
+    envelope: EnvelopeName = Field(
+        default="dstream",
+        description=(
+            "How changes are written on the topics: `dstream` (messages.md), `cloudevents`, `debezium` or `changes` (envelopes.md). Ids, sessions "
+            "and application properties are the same with each. `dstream` is the default because it says all that DStream knows of a change, "
+            "and costs nothing."
+        ),
+    )
+    cloudevents_mode: Literal["structured", "binary"] = Field(
+        default="structured",
+        description=(
+            'With `envelope = "cloudevents"`: `structured` (attributes and data in one JSON object) or `binary` (the body is the data, and the '
+            "attributes are application properties). `structured` is the default because every CloudEvents library reads it."
+        ),
+    )
+    tombstones: bool = Field(
+        default=False,
+        description=(
+            'With `envelope = "debezium"`: a message without a body follows each delete, for a bridge to a compacted Kafka topic. It is off by '
+            "default because other consumers must skip them."
+        ),
+    )
+
+    @property
+    def without_effect(self) -> Sequence[tuple[str, str]]:
+        """Settings that were given and have no effect with this envelope, each with the envelope that has it."""
+        other = {"cloudevents_mode": "cloudevents", "tombstones": "debezium"}
+        return [(name, of) for name, of in other.items() if name in self.model_fields_set and self.envelope != of]
+
+
 class QueueSettings(BusSettings):
     """The ingest queue: where the ingester sends and the router receives."""
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
 from common.authorities import CA_HINT, fault_of
-from common.bus.settings import BusSettings, QueueSettings
+from common.bus.settings import BusSettings, OutputSettings, QueueSettings
 from common.config.settings import Location, Secret, UnsetSecret
 from common.config.values import Problem, Unset, complain
 from common.servicebus.address import Proxy, Way, entity_path, faults, is_private, read_address
@@ -168,6 +168,10 @@ class ServiceBusSettings(BusSettings):
         """Raises ConfigurationError when the proxy's environment variable is not set."""
         proxy = None if self.proxy is None else Proxy.read(self.proxy.get_secret_value())
         return Way(self.transport == "websocket", proxy, self.ca_file)
+
+
+class ServiceBusOutput(ServiceBusSettings, OutputSettings):
+    """The topics on Service Bus."""
 
 
 class ServiceBusQueue(ServiceBusSettings, QueueSettings):

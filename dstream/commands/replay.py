@@ -77,14 +77,14 @@ def _sent(plan: ReplayPlan, settings: Any, router: Any, subscription: str | None
     from dstream.signals import interruptible
 
     topic, run = plan.replay.topic, imported("ingester.commands.replay").run
-    provide = imported("router.side_topic").provide
+    provide, senders = imported("router.side_topic").provide, imported("router.envelopes.sender").in_envelope
     progress: ReplayProgress = imported("ingester.task.replay").ReplayProgress()
     with interruptible(_ENDS_WITHIN) as interruption, closing(bus_of(router.output)) as bus:
         stop = interruption.stop
         try:
             with _cut(bus, stop):
                 provide(router, topic, subscription, routed=False, stop=stop)
-                with closing(bus.sender(topic)) as sender:
+                with closing(senders(router.output, bus.sender)(topic)) as sender:
                     sender.open()
                     _announce(plan)
                     run(settings, plan.replay, sender, stop, most_rate=max_rate, progress=progress)

@@ -17,6 +17,7 @@ import structlog
 
 from common.bus.ports import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, SendInterrupted
 from router.chunks import leading, reserve, together
+from router.envelopes.sender import NotConvertible
 from router.publishing.awaited import NoTopic, TopicSender
 from router.publishing.publishers import Publishers
 from router.receiving.pace import Pace
@@ -252,6 +253,8 @@ def _all_of(groups: Sequence[Group]) -> list[Delivery]:
 def _reason(error: MessageRefused) -> Reason:
     if isinstance(error, NoTopic):
         return "UnknownDestination"
+    if isinstance(error, NotConvertible):
+        return "MalformedMessage"
     return "MessageTooLarge" if isinstance(error, MessageTooLarge) else "Refused"
 
 

@@ -24,7 +24,7 @@ from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from common.servicebus.sender import BusSender
-from common.servicebus.settings import ServiceBusSettings
+from common.servicebus.settings import ServiceBusOutput, ServiceBusSettings
 from common.sqladdress import SqlAddress
 from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
@@ -194,10 +194,10 @@ class Line:
         provision(service.address, [QueueNeed(QUEUE, sessions=True)], how="create", management_endpoint=endpoint)
         self.sender: BusSender = service.sender(QUEUE)
         topics = {table: ORIGIN.topic(table) for table in TABLES}
-        reach = ServiceBusSettings(connection_string=SecretStr(bus.connection_string), management_endpoint=endpoint)
+        reach = {"connection_string": SecretStr(bus.connection_string), "management_endpoint": endpoint}
         routing = RouterSettings(
-            source=reach,
-            output=reach,
+            source=ServiceBusSettings.model_validate(reach),
+            output=ServiceBusOutput.model_validate(reach),
             slots=2,
             queue_name=QUEUE,
             ordering="table",

@@ -40,8 +40,9 @@ def test_a_type_that_does_not_exist_names_those_that_do_and_no_secret() -> None:
 def test_a_bus_that_can_hold_the_queue_is_reached_by_the_same_settings() -> None:
     output, connection, queue = (get_args(block)[1].models for block in (buses.Output, buses.Connection, buses.Queue))
     assert queue.keys() == connection.keys()
-    assert connection.items() <= output.items()
+    assert connection.keys() <= output.keys()
     assert all(issubclass(queue[name], connection[name]) for name in queue)
+    assert all(issubclass(output[name], connection[name]) for name in connection)
 
 
 def test_the_settings_open_their_adapter() -> None:

@@ -22,3 +22,9 @@ def test_a_setting_that_creates_no_topics_is_a_warning_with_its_remedy() -> None
     first = next(findings(settings))
     assert (first.outcome, first.subject) == (Outcome.WARN, "router.create_under")
     assert 'unknown_destination = "create"' in (first.hint or "")
+
+
+def test_the_envelope_is_told() -> None:
+    output = SETTINGS.output.model_copy(update={"envelope": "cloudevents", "cloudevents_mode": "binary"})
+    found = [each for each in findings(SETTINGS.model_copy(update={"output": output})) if each.subject == "envelope"]
+    assert [str(each) for each in found] == ["ok    envelope: the topics get changes as cloudevents (binary)"]

@@ -14,18 +14,16 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.retry import Backoff
-from common.servicebus.settings import ServiceBusSettings
+from common.servicebus.settings import ServiceBusOutput, ServiceBusSettings
 from router.health import Reports
 from router.settings import RouterSettings
 from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Reported, Workers
 from router.tally import Tally
 
-REACH = ServiceBusSettings(
-    connection_string=SecretStr("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=hunter2-hunter2")
-)
+STRING = SecretStr("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=hunter2-hunter2")
 SETTINGS = RouterSettings(
-    source=REACH,
-    output=REACH,
+    source=ServiceBusSettings(connection_string=STRING),
+    output=ServiceBusOutput(connection_string=STRING),
     queue_name="ingest-queue",
     ordering="table",
     topics={"a.b.c.events": TableName("dbo", "C")},

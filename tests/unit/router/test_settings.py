@@ -278,3 +278,38 @@ def test_both_names_of_a_setting_are_an_error_with_both_lines(tmp_path: Path, pa
 def test_a_complaint_about_a_setting_names_it_as_the_file_does(tmp_path: Path) -> None:
     [problem] = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="sessions = 0").problems
     assert problem.text == "router.sessions must be at least 1"
+
+
+ENVELOPES = [
+    ("", ("dstream", "structured", False), []),
+    ('envelope = "cloudevents"\ncloudevents_mode = "binary"', ("cloudevents", "binary", False), []),
+    ('envelope = "debezium"\ntombstones = true', ("debezium", "structured", True), []),
+    ("tombstones = true", ("dstream", "structured", True), ["tombstones"]),
+    ('envelope = "debezium"\ncloudevents_mode = "binary"', ("debezium", "binary", False), ["cloudevents_mode"]),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected", "idle"), ENVELOPES)
+def test_an_output_chooses_its_envelope_and_settings_of_another_have_no_effect(
+    tmp_path: Path, lines: str, expected: tuple[str, str, bool], idle: list[str]
+) -> None:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "")
+    path.write_text(text.replace('    type = "servicebus"\n', lines + "\n"), encoding="utf-8")
+    settings = from_document(read(path, {"BUS": BUS})).value
+    assert settings is not None
+    output = settings.output
+    assert (output.envelope, output.cloudevents_mode, output.tombstones) == expected
+    assert [(it.event, it.setting) for it in settings.remarks] == [
+        ("setting has no effect", f"router.output.{name}") for name in idle
+    ]
+    for it in settings.remarks:
+        assert it.setting.rpartition(".")[2] in path.read_text(encoding="utf-8").splitlines()[it.line - 1]
+
+
+def test_an_envelope_that_does_not_exist_names_those_that_do(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "")
+    path.write_text(text.replace('type = "servicebus"', 'envelope = "avro"'), encoding="utf-8")
+    (problem,) = from_document(read(path, {"BUS": BUS})).problems
+    assert 'router.output.envelope must be one of "dstream", "cloudevents", "debezium", "changes"' in problem.text

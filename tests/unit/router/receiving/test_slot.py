@@ -51,7 +51,7 @@ class Bench:
         self.stop = threading.Event()
         self.tally = Tally()
         self.receivers: FakeReceivers = self.broker.receivers("ingest", sessions=sessions)
-        publishers = Publishers(
+        self.publishers = publishers = Publishers(
             (
                 Publisher(name, self.broker.sender(name), backoff=destination_backoff, chance=chance)
                 for name in self.topics
