@@ -25,17 +25,19 @@ from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import Rhythms, Shapes, plan, rhythms, shapes, snapshot_rules
 from ingester.driver.threads import Threads
+from ingester.finding.finder import Finder
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.observation import observed
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
 from ingester.spark.executor import SparkExecutor
+from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
-from ingester.watch.stats import IngesterStats
+from ingester.watch.stats import IngesterStats, Standing
 from ingester.worker import first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
 
@@ -60,6 +62,17 @@ def run(
 
 
 def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats, watched: SettingsWatch) -> int:
+    looking = Connection(settings.db, stop=stop)
+    finder = Finder(settings, partial(tables_under_cdc, looking), stats.found, looking.close)
+    return _run_with(finder.begin(), finder, stop, stats, watched)
+
+
+def _run_with(
+    settings: IngesterSettings, finder: Finder, stop: threading.Event, stats: IngesterStats, watched: SettingsWatch
+) -> int:
+    """`settings`: with the tables that were found."""
+    for table in settings.tables:
+        stats.stands(table, Standing.ELSEWHERE)
     keys = lock_keys(settings, settings.tables)
     locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
@@ -70,16 +83,11 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
         stored = _stored(settings, connection, stop)
         locks.ensure()
         _open_queue(settings)
-        local, needed = is_local(settings.spark.master), WorkerSettings.of(settings)
-        executor = SparkExecutor(
-            partial(run_bundle, None if local else needed),
-            master=settings.spark.master,
-            conf=settings.spark.conf,
-            slots=settings.spark.slots,
-            environment=needed.environment() if local else {},
-        )
+        needed = WorkerSettings.of(settings)
+        carried = None if is_local(settings.spark.master) else needed
+        executor = _executor(settings, needed, carried)
         try:
-            lacking = executor.begin(partial(first_task, None if local else needed), stop)
+            lacking = executor.begin(partial(first_task, carried), stop)
             if lacking is not None:
                 raise PermanentError(f"starting on Spark: {lacking}")
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.tables)))
@@ -99,7 +107,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
             if not stop.is_set():
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            with watched(_Reload(settings, loop, leases, keys)):
+            with finder.running(_Reload(settings, loop, leases, keys)), watched(finder.configured):
                 status = loop.run()
         finally:
             executor.close()
@@ -108,6 +116,17 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
     finally:
         locks.close()
         connection.close()
+
+
+def _executor(settings: IngesterSettings, needed: WorkerSettings, carried: WorkerSettings | None) -> SparkExecutor:
+    """`carried`: what a bundle takes to a worker; None where all run on this machine and have it in their environment."""
+    return SparkExecutor(
+        partial(run_bundle, carried),
+        master=settings.spark.master,
+        conf=settings.spark.conf,
+        slots=settings.spark.slots,
+        environment=needed.environment() if carried is None else {},
+    )
 
 
 def _stored(settings: IngesterSettings, connection: Connection, stop: threading.Event) -> Stored:
@@ -126,7 +145,7 @@ def _stored(settings: IngesterSettings, connection: Connection, stop: threading.
 
 
 class _Reload:
-    """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread.
+    """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread at a time.
 
     `keys`: the offset's key of each lock; locks of added tables are added to it.
     """
@@ -137,11 +156,14 @@ class _Reload:
         self._snapshots = snapshot_rules(settings, on_gap=settings.on_gap)
         self._shapes: Shapes = shapes(settings)
         self._most = len(self._tables)
+        self._restart: tuple[str, ...] = ()
 
-    def __call__(self, new: IngesterSettings) -> None:
+    def __call__(self, new: IngesterSettings, edited: bool) -> None:
+        """`edited`: the file has changed; otherwise patterns match other tables."""
         decided = plan(self._settings, self._tables, new)
-        if decided.restart:
+        if decided.restart and (edited or decided.restart != self._restart):
             log.warning("changed settings need a restart", settings=list(decided.restart))
+        self._restart = decided.restart
         if not decided.changes and decided.snapshots == self._snapshots and decided.shapes == self._shapes:
             return
         added = list(decided.changes.added)
@@ -150,7 +172,8 @@ class _Reload:
         self._leases.count_by(places(self._settings, self._most))
         self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots, decided.shapes)
         self._tables, self._snapshots, self._shapes = decided.tables, decided.snapshots, decided.shapes
-        log.info("configuration reloaded", tables=len(decided.tables), intervals_changed=len(decided.changes.paced))
+        event = "configuration reloaded" if edited else "tables changed"
+        log.info(event, tables=len(decided.tables), intervals_changed=len(decided.changes.paced))
 
 
 def _open_queue(settings: IngesterSettings) -> None:

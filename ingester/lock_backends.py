@@ -53,5 +53,5 @@ def places(settings: IngesterSettings, tables: int) -> list[str]:
     """Names of the locks by which ingesters count each other, as many as there are tables. A name with one dot is never that of a table's lock."""
     if isinstance(settings.locks, LocalLockSettings):
         return []
-    folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))
+    folder = posixpath.dirname(settings.origin.lock_path(TableName("dbo", "any")))
     return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, tables))]

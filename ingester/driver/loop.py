@@ -119,7 +119,7 @@ class Loop:
         """Run until a stop (0) or until every table has stopped (1). Raises PermanentError if the executor is gone."""
         self._roster.begin(self._settings.tables)
         try:
-            while not self._stop.is_set() and self._roster.tables:
+            while not self._stop.is_set() and not self._roster.over:
                 self._turn()
                 self._stats.executor(self._executor.check())
         finally:
@@ -164,6 +164,8 @@ class Loop:
         others = self._shapes.take(shapes)  # first, so that no slice of an added table begins without its masks
         self._roster.change(changes, locks)
         self._roster.reshaped(others)
+        if not self._roster.tables:  # no pass would notice the end of an outage
+            self._outage.over()
         self._wanted = False
         if not self._outage.disconnected:
             self._want()

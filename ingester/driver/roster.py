@@ -43,7 +43,7 @@ class Roster:
 
     def status(self) -> int:
         """The exit status after the loop: 1 if every table has stopped."""
-        if self.tables:
+        if not self.over:
             return 0
         log.error(
             "every table has stopped, ending",
@@ -51,6 +51,11 @@ class Roster:
             hint="each table has a line `table stopped` with its error; fix the causes and start the ingester again",
         )
         return 1
+
+    @property
+    def over(self) -> bool:
+        """Whether every table has stopped. Where there is none yet, one may be found later."""
+        return bool(self._stopped) and not self.tables
 
     def begin(self, rhythms: Mapping[TableName, Rhythm]) -> None:
         """Make every table due."""

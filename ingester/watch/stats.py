@@ -111,6 +111,8 @@ class IngesterStats:
         self._passing, self._waited = False, 0.0
         self._executor: str | None = None
         self._unanswered: str | None = None
+        self._unfound: str | None = None
+        self._finding = False
         self._queue: str | None = None
         self._unsent: str | None = None
         self._stopped: set[TableName] = set()
@@ -129,6 +131,10 @@ class IngesterStats:
     def connected(self, works: bool, why: str = "the server does not answer") -> None:
         """Whether SQL Server can be reached, and `why` not, with a hint."""
         self._connected, self._disconnected = works, why
+
+    def found(self, why: str | None) -> None:
+        """Why the tables that patterns match cannot be looked up; None: they were."""
+        self._unfound, self._finding = why, True
 
     def unanswered(self, why: str | None) -> None:
         """Why SQL Server, although it can be reached, does not answer for the tables; None: it does."""
@@ -274,7 +280,7 @@ class IngesterStats:
             return Figures(
                 now=self._clock(),
                 begun=self._begun,
-                connected=bool(self._connected),
+                connected=bool(self._connected) or self._waits_for_tables(),
                 queue=self._queue is None and not self._unsendable(),
                 tables=dict(self._tables),
                 passes=self._passes.copy(),
@@ -299,6 +305,10 @@ class IngesterStats:
 
     def ready(self) -> str | None:
         """Why this ingester is not working. A table whose lock another ingester has is not a reason."""
+        if self._unfound is not None:
+            return f"the tables that patterns match cannot be looked up: {self._unfound}"
+        if self._waits_for_tables():
+            return self._executor
         if self._connected is None:
             return (
                 "starting: SQL Server has not been asked about the tables yet; wait for `ingester started` in the log, "
@@ -316,6 +326,10 @@ class IngesterStats:
             if self._unsendable():
                 return f"nothing can be sent to the queue: {self._unsent}"
         return self._executor or self._tables_in_need()
+
+    def _waits_for_tables(self) -> bool:
+        """Whether there is no table to read, because patterns match none now."""
+        return self._finding and self._unfound is None and not self._tables
 
     def _unsendable(self) -> bool:
         """Whether changes of a table that this ingester reads cannot be sent."""

@@ -41,9 +41,9 @@ class World:
     def count_by(self, places: list[str]) -> None:
         self.places = places
 
-    def take(self, new: IngesterSettings) -> list[Any]:
+    def take(self, new: IngesterSettings, *, edited: bool = True) -> list[Any]:
         with capture_logs() as logs:
-            self.reload(new)
+            self.reload(new, edited)
         return [dict(entry) for entry in logs]
 
 
@@ -82,6 +82,21 @@ def test_the_same_settings_change_nothing() -> None:
     world = World(shared("Persons"))
     assert world.take(shared("Persons")) == []
     assert world.changes == []
+
+
+def test_tables_that_patterns_find_later_come_in_as_by_an_edit_but_nothing_is_told_twice() -> None:
+    world = World(shared("Persons"))
+    other = {"server_name": "other"}
+    assert [line["event"] for line in world.take(shared("Persons", **other))] == ["changed settings need a restart"]
+    found = shared("Persons", "Items", **other)
+    assert [line["event"] for line in world.take(found, edited=False)] == ["tables changed"]
+    assert world.locks == {ITEMS: "sql01/Shop/dbo.Items.lock"}
+
+
+def test_an_ingester_without_tables_has_no_place_and_gets_one_with_the_first() -> None:
+    world = World(shared("*").model_copy(update={"tables": ()}))
+    world.take(shared("Persons"), edited=False)
+    assert world.places == ["sql01/Shop/ingester-0.lock"]
 
 
 def test_the_queue_is_made_and_opened_on_any_bus(monkeypatch: pytest.MonkeyPatch) -> None:

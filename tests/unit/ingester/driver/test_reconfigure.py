@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import ConnectionLost
+from common.errors import ConnectionLost, PermanentError
 from common.names import TableName
 from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
@@ -204,8 +204,20 @@ def test_a_lock_that_was_taken_and_not_claimed_is_free_once_its_table_is_removed
     assert "orders" not in world.held_at_the_end
 
 
-def test_the_last_table_to_be_left_ends_the_loop_like_the_last_to_stop() -> None:
-    world = World()
+def test_a_loop_that_is_left_without_tables_waits_for_one() -> None:
+    world = with_items()
     world.at(3, change(world, PERSONS, ORDERS))
-    status, _ = world.run(60)
-    assert status == 1
+    world.at(20, change(world, add={ITEMS: RHYTHM}))
+    status, logs = world.run(60)
+    assert status == 0
+    assert [line["table"] for line in logs if line["event"] == "table added"] == ["dbo.Items"]
+    assert len(world.sent("Items")) == 3
+
+
+def test_a_loop_whose_tables_have_stopped_or_left_ends() -> None:
+    world = World()
+    world.commit(2)
+    world.sender.fail = PermanentError("sending: refused")
+    world.at(30, change(world, ORDERS))
+    status, logs = world.run(60)
+    assert (status, logs[-1].get("stopped")) == (1, ["dbo.Persons"])

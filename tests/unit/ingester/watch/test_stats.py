@@ -237,3 +237,18 @@ def test_a_loop_that_waits_for_its_tables_to_be_due_is_ready() -> None:
     world.run(40)
     world.clock += 30
     assert world.stats.ready() is None
+
+
+def test_an_ingester_whose_patterns_match_no_table_is_ready_while_they_can_be_looked_up() -> None:
+    stats = IngesterStats(())
+    assert "starting" in (stats.ready() or "")
+    stats.found(None)
+    assert (stats.ready(), stats.figures().connected) == (None, True)
+    stats.found("the catalog is locked")
+    assert (stats.ready(), stats.figures().connected) == (
+        "the tables that patterns match cannot be looked up: the catalog is locked",
+        False,
+    )
+    stats.found(None)
+    stats.stands(PERSONS, Standing.ELSEWHERE)
+    assert "starting" in (stats.ready() or "")

@@ -1,0 +1,1 @@
+"""The tables that patterns find: which they are, and looking for them again and again."""

@@ -1,0 +1,1 @@
+"""What the database's catalog says of tables that nobody has named."""
