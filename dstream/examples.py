@@ -86,6 +86,7 @@ tables_overrides {
   overrides {
     table_name        = "sales.Orders"
     max_poll_interval = "1h"
+    filter            = "data.Status == 'paid'"
   }
 }
 """,

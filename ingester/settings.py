@@ -21,7 +21,7 @@ from common.table_selection import TableSelection, is_pattern
 from common.topology import Table, Topology, selection_of, twice_listed
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.lock_settings import LocksBlock
-from ingester.shape.settings import ShapeOverride, ShapeSettings, against_defaults, shape_of
+from ingester.shape.settings import ShapeOverride, ShapeSettings, against_defaults, filter_conflicts, shape_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 
 
@@ -158,7 +158,7 @@ class IngesterSettings(Topology):
     )
     shape: ShapeSettings = Field(
         default_factory=ShapeSettings,
-        description="What of the changes is sent: columns, masks, operations. The defaults send all that is captured. See shape.md.",
+        description="What of the changes is sent: columns, masks, filters. The defaults send all that is captured. See shape.md.",
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",
@@ -224,8 +224,11 @@ class IngesterSettings(Topology):
         if any(table.poll_interval > table.max_poll_interval for table in self.schedule):
             raise ValueError("has a poll_interval longer than the max_poll_interval that holds for the table")
         for override in self.tables_overrides.overrides:
-            for at, told in against_defaults(dict(override), dict(self.shape)):
+            found = filter_conflicts(dict(override), before_images=self.before_images)
+            for at, told in (*against_defaults(dict(override), dict(self.shape)), *found):
                 raise ValueError(f"{override.table_name}: {'.'.join(map(str, at))} {told}")
+        for at, told in filter_conflicts(dict(self.shape), before_images=self.before_images):
+            raise ValueError(f"{'.'.join(map(str, at))} {told}")
         if twice := twice_listed({"tables": tuple(self.tables)}):
             raise ValueError(f"tables {twice[0][1]}")
         return self
@@ -287,6 +290,10 @@ def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
             seen.add(_spelled(selection, name))
         yield from _check_intervals(at, override, usual)
         yield from (((*at, *inner), told) for inner, told in against_defaults(override, shape))
+        found = filter_conflicts(override, before_images=data.get("before_images") is True)
+        yield from (((*at, *inner), told) for inner, told in found)
+    found = filter_conflicts(shape, before_images=data.get("before_images") is True)
+    yield from ((("shape", *inner), told) for inner, told in found)
 
 
 def _why_not(selection: TableSelection, name: TableName) -> str:

@@ -1,12 +1,13 @@
 """A shape made ready for one capture instance: what its source has to read, and the transform of each change. Pure.
 
-The order is fixed: skipped operations, unchanged updates, then columns and masks. What is left out is never sent; what is sent holds no
-column and no value that the shape keeps back, in `data` or in `before`. A change keeps its table, position, operation and key.
+The order is fixed: skipped operations, unchanged updates, the filter, which sees the row as it was captured, then columns and masks. What is
+left out is never sent; what is sent holds no column and no value that the shape keeps back, in `data` or in `before`. A change keeps its
+table, position, operation and key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -15,6 +16,7 @@ import orjson
 
 from ingester.change import Change, Operation
 from ingester.shape.columns import SentColumn, ShapeRefused, sent_columns
+from ingester.shape.filters import METADATA, Filter, compile_filter
 from ingester.shape.masking import Masking, masking
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CapturedColumn, CaptureInstance
@@ -36,18 +38,29 @@ class Compiled:
 _AS_CAPTURED: Final = Compiled()
 
 
-def compiled(shape: TableShape, instance: CaptureInstance, *, sends_before: bool) -> Compiled:
-    """`sends_before`: whether `before` is sent. Raises ShapeRefused, and ConfigurationError for a salt that is not set."""
+MetadataOf = Callable[[Change], Mapping[str, object]]
+"""The metadata of a change's message."""
+
+
+def compiled(
+    shape: TableShape, instance: CaptureInstance, *, sends_before: bool, metadata: MetadataOf | None = None
+) -> Compiled:
+    """`sends_before`: whether `before` is sent. `metadata`: for the filter; without it no change can be transformed.
+
+    Raises ShapeRefused, and ConfigurationError for a salt that is not set.
+    """
     if shape == AS_CAPTURED:
         return _AS_CAPTURED
     try:
-        return _compiled(shape, instance.columns, sends_before)
+        return _compiled(shape, instance.columns, sends_before, metadata)
     except ShapeRefused as error:
         raise ShapeRefused(f"the shape of {instance.table.key}: {error.message}", hint=error.hint or "") from None
 
 
 @lru_cache(_SHAPES)
-def _compiled(shape: TableShape, columns: tuple[CapturedColumn, ...], sends_before: bool) -> Compiled:
+def _compiled(
+    shape: TableShape, columns: tuple[CapturedColumn, ...], sends_before: bool, metadata: MetadataOf | None
+) -> Compiled:
     sent = sent_columns(shape, columns)
     names = tuple(one.column.name for one in sent)
     transforms = list[Transform]()
@@ -55,10 +68,24 @@ def _compiled(shape: TableShape, columns: tuple[CapturedColumn, ...], sends_befo
         transforms.append(SkipOperations(frozenset(shape.skip_operations)))
     if shape.skip_unchanged:
         transforms.append(SkipUnchanged(names))
+    read = frozenset(names)
+    if shape.filter is not None:
+        wanted = Filtered.of(shape.filter, metadata)
+        read |= _named(wanted.filter, columns)
+        transforms.append(wanted)
     row = Row.of(sent, columns, keeps_before=sends_before or not shape.skip_unchanged)
     if row is not None:
         transforms.append(row)
-    return Compiled(None if len(names) == len(columns) else names, shape.skip_unchanged, tuple(transforms))
+    to_read = None if len(read) == len(columns) else tuple(one.name for one in columns if one.name in read)
+    return Compiled(to_read, shape.skip_unchanged, tuple(transforms))
+
+
+def _named(wanted: Filter, columns: Sequence[CapturedColumn]) -> frozenset[str]:
+    """The columns that a filter may use, which finds them in another case as well."""
+    if wanted.columns is None:
+        return frozenset(one.name for one in columns)
+    folded = {name.casefold() for name in wanted.columns}
+    return frozenset(one.name for one in columns if one.name.casefold() in folded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +122,29 @@ class SkipUnchanged:
             for name in self.columns
             if name in data
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Leaves changes out that the filter is not true for. Raises FilterFailed."""
+
+    filter: Filter
+    metadata: MetadataOf | None
+    name = "filter"
+
+    @classmethod
+    def of(cls, text: str, metadata: MetadataOf | None) -> Filtered:
+        wanted = compile_filter(text)
+        return cls(wanted, metadata if wanted.fields[METADATA] is None or wanted.fields[METADATA] else _no_metadata)
+
+    def __call__(self, change: Change) -> Change | None:
+        assert self.metadata is not None
+        return change if self.filter(change.data, change.before, self.metadata(change)) else None
+
+
+def _no_metadata(change: Change) -> Mapping[str, object]:
+    """For a filter that does not use any: making it takes longer than most filters."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from common.config.settings import Location, MapBlock, Settings
+from common.errors import PermanentError
 from ingester.change import OPERATION_NAMES, Operation
+from ingester.shape.filters import FilterError, FilterText, compile_filter
 from ingester.shape.mask import MaskText
 from ingester.shape.table_shape import OnFilterError, TableShape
 
@@ -51,6 +54,9 @@ class ShapeOverride(Settings):
         default_factory=dict,
         description="As in `shape`, in addition to its masks; for the same column this one wins. Empty by default.",
     )
+    filter: FilterText | None = Field(
+        default=None, description="As in `shape`. None, the default: the filter there. Write `true` for none."
+    )
     skip_operations: Operations | None = Field(
         default=None, description="As in `shape`. None, the default: the value there."
     )
@@ -84,6 +90,13 @@ class ShapeSettings(Settings):
         description=(
             'How values of columns are masked: `mask { Email = "hash:SHA-256:SALT" }`, or `redact`, `truncate:4`, `null`. Empty by default. '
             "Texts are secret. See shape.md."
+        ),
+    )
+    filter: FilterText | None = Field(
+        default=None,
+        description=(
+            "A CEL expression over `data`, `before` and `metadata`: only changes for which it is true are sent. None, the default: all. "
+            "See shape.md."
         ),
     )
     skip_operations: Operations = Field(
@@ -136,6 +149,18 @@ def against_defaults(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Iter
         yield from _masked_and_left_out((), _names(usual, "columns"), _names(usual, "exclude_columns"), _masked(given))
 
 
+def filter_conflicts(given: Mapping[str, Any], *, before_images: bool) -> Iterable[tuple[Location, str]]:
+    """Of a filter with the rest of the configuration."""
+    text = given.get("filter")
+    if before_images or not isinstance(text, str):
+        return
+    with suppress(
+        FilterError, PermanentError
+    ):  # the first is reported at its setting, the second is of no configuration
+        if compile_filter(text).uses_before:
+            yield ("filter",), "uses before, which no change has while before_images is off: set before_images = true"
+
+
 def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:
     """The shape of one table. `own`: of its override, where it has one."""
     own = own or ShapeOverride()
@@ -148,6 +173,7 @@ def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:
         columns=columns,
         excluded=excluded,
         masks=masks,
+        filter=usual.filter if own.filter is None else own.filter,
         skip_operations=tuple(SKIPPABLE[name] for name in skipped),
         skip_unchanged=_own(own.skip_unchanged, usual.skip_unchanged),
         on_filter_error=own.on_filter_error or usual.on_filter_error,

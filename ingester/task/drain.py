@@ -18,9 +18,10 @@ from common.clock import SteadyClock, UnixClock, steady
 from common.errors import DStreamError, TransientError
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
-from ingester.shape.compiled import compiled
+from ingester.shape.compiled import Compiled, compiled
+from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice, SliceResult, in_trouble
-from ingester.source import Page, PageQuery, Source
+from ingester.source import CaptureInstance, Page, PageQuery, Source
 from ingester.task.encode import Encoder
 from ingester.task.events import gap_event
 from ingester.task.limits import Bounds
@@ -74,7 +75,7 @@ class Drain:
             )
         if todo.gap:
             return self._tell_of_gap(todo, seen, pages, progress)
-        shape = compiled(todo.shape, todo.instance, sends_before=self.before_images)
+        shape = self.shape(todo.shape, todo.instance)
         while after < todo.upto:
             if bounds.refuses_a_page():
                 return True
@@ -106,6 +107,11 @@ class Drain:
             if bounds.ends_after_a_page():
                 return True
         return False
+
+    def shape(self, shape: TableShape, instance: CaptureInstance) -> Compiled:
+        """`shape` made ready for the changes of `instance`."""
+        metadata = self.encoder.metadata
+        return compiled(shape, instance, sends_before=self.before_images, metadata=metadata)
 
     def page_sender(self, bounds: Bounds) -> PageSender:
         """What sends the pages of a slice with these bounds."""

@@ -5,7 +5,7 @@ Puts a message together of three parts: its identity, the body that an envelope 
 
 from __future__ import annotations
 
-from common.message import Message, Property
+from common.message import Message, Metadata, Property
 from common.names import Ordering, Origin
 from ingester.change import OPERATION_NAMES, Change
 from ingester.oversize import Oversized
@@ -27,12 +27,17 @@ class Encoder:
     ) -> None:
         """`ordering` and `key_buckets`: the queue's settings. `envelope`: the native one unless given."""
         self._origin, self._ordering, self._key_buckets = origin, ordering, key_buckets
-        self._envelope = envelope or NativeEnvelope(origin, queue)
+        self._native = NativeEnvelope(origin, queue)
+        self._envelope = envelope or self._native
 
     def message(self, change: Change, identified: Identity | None = None) -> Message:
         """The message of one change. `identified`: another identity than the change's own."""
         identified = identified or self._identity(change)
         return self._message(change, identified, self._envelope.change(change, identified))
+
+    def metadata(self, change: Change) -> Metadata:
+        """What the native envelope says beside the change's values."""
+        return self._native.metadata(change, self._identity(change))
 
     def stand_in(self, change: Change, what: Oversized) -> Message:
         """The message in place of a change that is too large for any: its key's values and no others."""

@@ -50,19 +50,19 @@ class NativeEnvelope:
         self._origin, self._queue = origin, queue
 
     def change(self, change: Change, identity: Identity) -> Enveloped:
-        body: Body = {"data": change.data, "metadata": self._metadata(change, identity)}
+        body: Body = {"data": change.data, "metadata": self.metadata(change, identity)}
         if change.before is not None:
             body["before"] = change.before
         return Enveloped(orjson.dumps(body))
 
     def stand_in(self, change: Change, identity: Identity, what: Oversized) -> Enveloped:
-        metadata = self._metadata(change, identity)
+        metadata = self.metadata(change, identity)
         metadata["Oversize"] = {"Bytes": what.size, "Limit": what.limit}
         key = cast(Any, orjson.Fragment(what.key))
         body: Body = {"data": key, "metadata": metadata}
         return Enveloped(orjson.dumps(body))
 
-    def _metadata(self, change: Change, identity: Identity) -> Metadata:
+    def metadata(self, change: Change, identity: Identity) -> Metadata:
         origin = self._origin
         table, operation = change.table, change.operation
         metadata: Metadata = {

@@ -22,7 +22,7 @@ from ingester.change import Change
 from ingester.history.rows import PAGE_BYTES, ConditionRefused, RowKey, RowPage
 from ingester.history.snapshot import Chunk, ChunkDone
 from ingester.history.store import Fence
-from ingester.shape.compiled import Compiled, compiled
+from ingester.shape.compiled import Compiled
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.task.chunk_pages import ChunkPage, ChunkPages, ChunkReader
 from ingester.task.drain import Drain
@@ -76,7 +76,7 @@ class ChunkDrain:
         run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds))
         trouble: DStreamError | None = None
         try:
-            run.shape = compiled(todo.shape, chunk.table.instance, sends_before=parts.before_images)
+            run.shape = parts.shape(todo.shape, chunk.table.instance)
             self._refuse_topic(chunk)
             run.exactly() if chunk.exact else run.as_it_is()
         except DStreamError as error:

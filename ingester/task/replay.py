@@ -67,6 +67,8 @@ class ReplayEncoder:
         self.replay = replay
         self._origin = origin
         self._encoder = Encoder(origin, queue)
+        self.metadata = self._encoder.metadata
+        """Of the live change, as its filter saw it."""
 
     def message(self, change: Change) -> Message:
         live = identity(change, self._origin, "table", 1)
@@ -165,7 +167,7 @@ class Replayer:
             raise ready.failure
 
     def _shape(self, instance: CaptureInstance) -> Compiled:
-        return compiled(self.shape, instance, sends_before=self.before_images)
+        return compiled(self.shape, instance, sends_before=self.before_images, metadata=self.encode.metadata)
 
     def _accepted(
         self, instance: CaptureInstance, changes: Sequence[Change], messages: Sequence[Message], at: int

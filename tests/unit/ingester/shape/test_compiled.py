@@ -23,6 +23,7 @@ COLUMNS = (
     CapturedColumn("Age", "int", 3, length=4),
     CapturedColumn("Notes", "nvarchar", 4, length=-1, large=True),
 )
+METADATA = {"OperationType": "Insert"}
 PERSON: Mapping[str, object] = {"ID": 7, "Email": "a@b.example", "Age": 40, "Notes": "long"}
 
 
@@ -40,7 +41,9 @@ def change(operation: Operation = Operation.INSERT, data: Mapping[str, object] =
 
 
 def sent(shape: TableShape, one: Change, *, sends_before: bool = False) -> Change | None:
-    found = transformed([one], compiled(shape, captured(), sends_before=sends_before).transforms)
+    found = transformed(
+        [one], compiled(shape, captured(), sends_before=sends_before, metadata=lambda change: METADATA).transforms
+    )
     assert found.failure is None
     return found.changes[0] if found.changes else None
 
@@ -135,6 +138,22 @@ def test_skipped_operations_are_left_out() -> None:
     kept = [one for one in Operation if one in (0, 1, 2, 4) and sent(shape, change(one)) is not None]
     assert kept == [Operation.READ, Operation.INSERT]
     assert not compiled(shape, captured(), sends_before=False).reads_before
+
+
+def test_a_filter_sees_the_row_as_captured_and_only_what_it_names_is_read_for_it() -> None:
+    shape = TableShape(columns=("ID",), masks=masks(ID="hash:SHA-256:salt"), filter="data.age > 18 && data.ID == 7")
+    found = sent(shape, change())
+    assert found is not None
+    assert found.data.keys() == {"ID"}
+    assert sent(shape, change(data={**PERSON, "Age": 18})) is None
+    assert compiled(shape, captured(), sends_before=False).columns == ("ID", "Age")
+    whole = replace(shape, filter="data.all(name, name != 'x')")
+    assert compiled(whole, captured(), sends_before=False).columns is None
+
+
+def test_a_filter_of_metadata_is_given_it() -> None:
+    assert sent(TableShape(filter='metadata.OperationType == "Insert"'), change()) is not None
+    assert sent(TableShape(filter='metadata.OperationType == "Delete"'), change()) is None
 
 
 UNCHANGED = TableShape(excluded=("Age",), skip_unchanged=True)

@@ -46,6 +46,12 @@ def test_a_table_has_its_own_settings_and_else_the_defaults(tmp_path: Path) -> N
     assert (found.columns, found.excluded, found.skip_operations, found.skip_unchanged) == (("Id",), (), (), False)
 
 
+def test_a_filter_of_a_table_takes_the_place_of_the_default(tmp_path: Path) -> None:
+    usual = 'filter = "data.ID > 0"'
+    assert shape(tmp_path, usual).filter == "data.ID > 0"
+    assert shape(tmp_path, usual, 'filter = "true"').filter == "true"
+
+
 def test_of_two_masks_of_a_column_the_tables_own_is_the_last(tmp_path: Path) -> None:
     found = shape(tmp_path, 'mask { Email = "redact" }', 'mask { Email = "null" }')
     assert dict(found.masks)["Email"] == Mask("null")
@@ -95,6 +101,8 @@ def test_a_salt_that_is_not_set_is_named_with_its_line_or_held(tmp_path: Path) -
         ('exclude_columns = ["Email"]\nmask { email = "null" }', 15, "shape.mask.email masks a column that exclude_columns leaves out"),
         ('columns = ["Id"]\nmask { Email = "null" }', 15, "shape.mask.Email masks a column that columns leaves out"),
         ('on_filter_error = "skip"', 14, '"fail", "dead_letter"'),
+        ('filter = "data.ID ="', 14, "shape.filter "),
+        ('filter = "before.ID == 4"', 14, "shape.filter uses before, which no change has while before_images is off"),
         ("mask = 4", 14, "shape.mask must be a map: { key = value }"),
     ],
 )  # fmt: skip
