@@ -6,18 +6,19 @@ PYTHON ?= python3
 READY := $(VENV)/.ready
 
 SCRIPTDOM := $(VENV)/scriptdom
+DEBEZIUM := tests/debezium/.cache
 CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive clients azurite promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium clients azurite promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom archive azurite promtool
+test: setup scriptdom archive debezium azurite promtool
 	$(BIN)/python -m tests.side_by_side dstream
 
 # The tests of the emulators: what DStream needs of the real servers, every statement, every frame, and foreign clients.
@@ -96,6 +97,14 @@ $(VENV)/spark.jsa: tests/jvm_archive.py $(READY)
 	@echo "Keeping the classes of Spark's JVM in $@ (70 MB) ..."
 	@$(BIN)/python -m tests.jvm_archive $@ || echo "It cannot be created here: Spark starts more slowly in the tests." >&2
 
+# Debezium's own reader of its envelope, only for tests/debezium: 23 MB of jars, where Maven and a JDK are found.
+debezium: $(DEBEZIUM)/.ready
+
+$(DEBEZIUM)/.ready: tests/debezium/pom.xml tests/debezium/Unwrap.java
+	@mkdir -p $(@D)
+	@echo "Fetching Debezium into $(@D) (23 MB) ..."
+	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars && javac -d $(@D) -cp '$(@D)/jars/*' $(word 2,$^) && touch $@ || $(MISSING)
+
 # Foreign clients, only for tests/emulators/*/clients (docs/emulators/foreign-clients.md): each where its tool chain is found.
 clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)
 
@@ -163,4 +172,4 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) $(AZURITE)/.cache $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(AZURITE)/.cache $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
