@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, PlainValidator, WrapValidator
 from common.buses import Queue
 from common.config.settings import Location, Settings
 from common.config.values import Problem, Unset, complain
-from common.names import Origin, TableName, check_server_name, colliding, server_label
+from common.names import TRANSACTIONS, Origin, TableName, check_server_name, colliding, server_label
 from common.sqladdress import SqlAddress
 from common.table_selection import Entry, TableSelection, entry, is_pattern
 
@@ -112,6 +112,19 @@ class Topology(Settings):
             "`sales.*`; `!sales.Audit*` takes away. See [Patterns](#patterns)."
         ),
     )
+
+    transactions: bool = Field(
+        default=False,
+        description=(
+            "Whether each change has its place in its transaction, and each transaction two events with its counts, on a topic of their own. Off "
+            "by default, because the changes are counted for it. A change needs a restart of both stages. See transactions.md."
+        ),
+    )
+
+    @property
+    def streams(self) -> tuple[TableName, ...]:
+        """All that has a topic, a lock and an offset: the tables, and the transactions where they are configured."""
+        return (*self.tables, TRANSACTIONS) if self.transactions else tuple(self.tables)
 
     @property
     def selection(self) -> TableSelection:

@@ -18,6 +18,7 @@ from common.buses import bus_of
 from common.clock import steady, unix
 from common.cores import usable_cores
 from common.errors import PermanentError
+from common.names import TRANSACTIONS, TableName
 from ingester.destination import destination_of
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -37,6 +38,7 @@ from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.transactions.source import sql_server_source
 from ingester.watch.stats import IngesterStats, Standing
 from ingester.worker import first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
@@ -71,13 +73,14 @@ def _run_with(
     settings: IngesterSettings, finder: Finder, stop: threading.Event, stats: IngesterStats, watched: SettingsWatch
 ) -> int:
     """`settings`: with the tables that were found."""
-    for table in settings.tables:
+    for table in settings.streams:
         stats.stands(table, Standing.ELSEWHERE)
-    keys = lock_keys(settings, settings.tables)
+    keys = lock_keys(settings, settings.streams)
     locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
     try:
-        source = SqlServerSource(connection, query_mode=settings.query_mode)
+        counted = list(settings.tables)
+        source = _source(settings, connection, counted)
         offsets = SqlServerOffsets(connection, destination_of(settings))
         offsets.ensure()
         stored = _stored(settings, connection, stop)
@@ -90,7 +93,7 @@ def _run_with(
             lacking = executor.begin(partial(first_task, carried), stop)
             if lacking is not None:
                 raise PermanentError(f"starting on Spark: {lacking}")
-            leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.tables)))
+            leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))
             loop = Loop(
                 _loop_settings(settings),
                 source=source,
@@ -107,7 +110,7 @@ def _run_with(
             if not stop.is_set():
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            with finder.running(_Reload(settings, loop, leases, keys)), watched(finder.configured):
+            with finder.running(_Reload(settings, loop, leases, keys, counted)), watched(finder.configured):
                 status = loop.run()
         finally:
             executor.close()
@@ -129,6 +132,12 @@ def _executor(settings: IngesterSettings, needed: WorkerSettings, carried: Worke
     )
 
 
+def _source(settings: IngesterSettings, connection: Connection, counted: list[TableName]) -> SqlServerSource:
+    return sql_server_source(
+        connection, transactions=settings.transactions, tables=counted.copy, query_mode=settings.query_mode
+    )
+
+
 def _stored(settings: IngesterSettings, connection: Connection, stop: threading.Event) -> Stored:
     """Only snapshots that the configuration asks for need their store from the start; a person's command creates it as well."""
     snapshots = SqlServerSnapshots(connection)
@@ -147,11 +156,19 @@ def _stored(settings: IngesterSettings, connection: Connection, stop: threading.
 class _Reload:
     """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread at a time.
 
-    `keys`: the offset's key of each lock; locks of added tables are added to it.
+    `keys`: the offset's key of each lock; locks of added tables are added to it. `counted`: the tables whose changes count in the events
+    about transactions, from the next look at the catalog on.
     """
 
-    def __init__(self, settings: IngesterSettings, loop: Loop, leases: LeaseKeeper, keys: dict[str, str]) -> None:
-        self._settings, self._loop, self._leases, self._keys = settings, loop, leases, keys
+    def __init__(
+        self,
+        settings: IngesterSettings,
+        loop: Loop,
+        leases: LeaseKeeper,
+        keys: dict[str, str],
+        counted: list[TableName],
+    ) -> None:
+        self._settings, self._loop, self._leases, self._keys, self._counted = settings, loop, leases, keys, counted
         self._tables: Rhythms = rhythms(settings)
         self._snapshots = snapshot_rules(settings, on_gap=settings.on_gap)
         self._shapes: Shapes = shapes(settings)
@@ -170,6 +187,7 @@ class _Reload:
         self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
         self._leases.count_by(places(self._settings, self._most))
+        self._counted[:] = [table for table in decided.tables if table != TRANSACTIONS]
         self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots, decided.shapes)
         self._tables, self._snapshots, self._shapes = decided.tables, decided.snapshots, decided.shapes
         event = "configuration reloaded" if edited else "tables changed"
@@ -189,11 +207,13 @@ def _open_queue(settings: IngesterSettings) -> None:
 def _loop_settings(settings: IngesterSettings) -> LoopSettings:
     return LoopSettings(
         tables=rhythms(settings),
-        lock_names=lock_names(settings, settings.tables),
+        lock_names=lock_names(settings, settings.streams),
         page_rows=settings.page_rows,
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
+        # no snapshot can bring back the events of transactions
+        skips_events=settings.on_gap != "fail",
         snapshots=snapshot_rules(settings, on_gap=settings.on_gap),
         shapes=shapes(settings),
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",

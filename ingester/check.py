@@ -38,7 +38,7 @@ def _java() -> Iterator[Finding]:
 
 
 def _locks(settings: IngesterSettings) -> Iterator[Finding]:
-    keys = lock_keys(settings, settings.tables)
+    keys = lock_keys(settings, settings.streams)
     with closing(locks_of(settings, keys)) as locks:
         if isinstance(settings.locks, AzureBlobLockSettings) and _container_missing(locks):
             text = f"the container {settings.locks.container_name} does not exist yet and is created at the first start"

@@ -24,7 +24,7 @@ def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[Inge
 
     The server is not asked before the loop has reached it. Raises PermanentError when the port cannot be opened.
     """
-    stats = IngesterStats(settings.tables, login_seconds=settings.db.login_seconds)
+    stats = IngesterStats(settings.streams, login_seconds=settings.db.login_seconds)
     view = SqlServerCapture(Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop))
     watch = Watch(view, stats)
     with ExitStack() as stack:

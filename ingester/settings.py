@@ -21,6 +21,7 @@ from common.table_selection import TableSelection, is_pattern
 from common.topology import Table, Topology, selection_of, twice_listed
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.lock_settings import LocksBlock
+from ingester.shape.counted import uncountable
 from ingester.shape.settings import ShapeOverride, ShapeSettings, against_defaults, filter_conflicts, shape_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 
@@ -227,7 +228,8 @@ class IngesterSettings(Topology):
             found = filter_conflicts(dict(override), before_images=self.before_images)
             for at, told in (*against_defaults(dict(override), dict(self.shape)), *found):
                 raise ValueError(f"{override.table_name}: {'.'.join(map(str, at))} {told}")
-        for at, told in filter_conflicts(dict(self.shape), before_images=self.before_images):
+        counted = uncountable({**dict(self), "shape": dict(self.shape)}, self.tables)
+        for at, told in (*filter_conflicts(dict(self.shape), before_images=self.before_images), *counted):
             raise ValueError(f"{'.'.join(map(str, at))} {told}")
         if twice := twice_listed({"tables": tuple(self.tables)}):
             raise ValueError(f"tables {twice[0][1]}")
@@ -268,7 +270,7 @@ def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound
     block = document.block("ingester")
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing')])
-    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, _check_overrides))
+    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, _check_overrides, _check_transactions))
 
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -294,6 +296,10 @@ def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         yield from (((*at, *inner), told) for inner, told in found)
     found = filter_conflicts(shape, before_images=data.get("before_images") is True)
     yield from ((("shape", *inner), told) for inner, told in found)
+
+
+def _check_transactions(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    yield from uncountable(data, selection_of(data).names)
 
 
 def _why_not(selection: TableSelection, name: TableName) -> str:

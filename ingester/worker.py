@@ -30,7 +30,7 @@ from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.login.trust import authorities
 from ingester.sqlserver.offsets import SqlServerOffsets
-from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.transactions.source import sql_server_source
 from ingester.task.chunk_pages import ChunkReader
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
@@ -187,8 +187,9 @@ class Worker:
         sources = Connection(settings.db, proven=True)
         sender: Sender = self._bus.sender(settings.queue.name)
         source = ReadAhead(
-            SqlServerSource(
+            sql_server_source(
                 sources,
+                transactions=settings.transactions,
                 before_images=settings.before_images,
                 decimals_as_numbers=settings.decimals_as_numbers,
                 query_mode=settings.query_mode,

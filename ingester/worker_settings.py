@@ -35,6 +35,7 @@ class WorkerSettings:
     decimals_as_numbers: bool
     query_mode: Literal["direct", "function"]
     stand_ins: bool
+    transactions: bool = False
     transforms: tuple[Transform, ...] = ()
 
     @classmethod
@@ -48,6 +49,7 @@ class WorkerSettings:
             decimals_as_numbers=settings.decimals == "number",
             query_mode=settings.query_mode,
             stand_ins=settings.on_oversize == "dead_letter",
+            transactions=settings.transactions,
         )
 
     def environment(self) -> dict[str, str]:

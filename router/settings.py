@@ -256,7 +256,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         ordering=shared.queue.ordering,
         most_packed=shared.queue.most_packed,
         queue_duplicate_window=shared.queue.duplicate_window,
-        topics={shared.origin.topic(table): table for table in shared.tables},
+        topics={shared.origin.topic(table): table for table in shared.streams},
         selection=shared.selection,
         origin=shared.origin,
     )
@@ -306,7 +306,7 @@ def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Pr
     block = document.block("router", "publisher")
     if block is None or shared.nameless is not None:
         return []
-    topics = [shared.origin.topic(table) for table in shared.tables]
+    topics = [shared.origin.topic(table) for table in shared.streams]
     topics += [f"the topics of {pattern}" for pattern in shared.selection.patterns]
     needed = (
         ("source", given.source, [shared.queue.name], "the queue is "),

@@ -40,7 +40,7 @@ def show(
     """
     settings = _settings(config, log_level, log_format)
     unread: list[Unread] = []
-    chosen = imported("ingester.commands.stores").chosen(settings, tables or [])
+    chosen = imported("ingester.commands.stores").chosen(settings, tables or [], settings.streams)
     found = imported("ingester.commands.status").tables_seen(settings, chosen, unread, lags=False)
     if as_json:
         return printed_or_unread(lambda: print_document(shown_document(found, unread)), int(bool(unread)))

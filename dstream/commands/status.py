@@ -119,7 +119,7 @@ def _tables(settings: Any, unread: list[Unread]) -> tuple[list[Any], dict[str, i
     if settings is None:
         return [], {}
     module = imported("ingester.commands.status")
-    tables = module.tables_seen(settings, settings.tables, unread)
+    tables = module.tables_seen(settings, settings.streams, unread)
     return tables, module.ingesters(tables)
 
 

@@ -133,7 +133,7 @@ def _namespaces(ingester: IngesterSettings, router: RouterBlock) -> Iterator[Nam
     origin = ingester.origin
     need = QueueNeed(queue.name, sessions=queue.ordering != "none", duplicate_window=queue.duplicate_window)
     topics = tuple(
-        TopicNeed(origin.topic(table), router.subscriptions, router.duplicate_window) for table in ingester.tables
+        TopicNeed(origin.topic(table), router.subscriptions, router.duplicate_window) for table in ingester.streams
     )
     host, elsewhere = _host(queue) or _host(router.source), _host(router.output)
     keys = [each.by_key for each in (queue, router.source, router.output)]
@@ -207,7 +207,7 @@ _AZURE_SQL = (".database.windows.net", ".database.usgovcloudapi.net", ".database
 
 
 def _scaling(ingester: IngesterSettings, router: RouterBlock, host: str | None) -> Scaling:
-    ordering, tables = ingester.queue.ordering, len(ingester.tables)
+    ordering, tables = ingester.queue.ordering, len(ingester.streams)
     sessions = {"table": tables, "key": tables * ingester.queue.key_buckets, "none": None}[ordering]
     return Scaling(
         queue=ingester.queue.name,

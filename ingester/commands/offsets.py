@@ -58,7 +58,7 @@ def move(
 
     The order names the epoch that was seen. If the offset is claimed or moved in between, everything is looked at again.
     """
-    [table] = chosen(settings, [name])
+    [table] = chosen(settings, [name], settings.streams)
     with database(settings) as stores:
         for _ in range(_ATTEMPTS):
             seen = stores.desk.stored().get(table.key)
@@ -177,6 +177,6 @@ def counted(stores: Database, instances: Sequence[CaptureInstance], span: Span |
 
 def moves(settings: IngesterSettings, table: str | None, *, most: int) -> Sequence[Move]:
     """Who moved which offset, the newest first."""
-    name = None if table is None else chosen(settings, [table])[0]
+    name = None if table is None else chosen(settings, [table], settings.streams)[0]
     with database(settings) as stores:
         return stores.desk.moves(name, most)

@@ -22,7 +22,7 @@ from ingester.position import Position
 from ingester.settings import IngesterSettings
 from ingester.source import CaptureInstance, Source
 from ingester.sqlserver.connection import Connection
-from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.transactions.source import sql_server_source
 from ingester.task.read_ahead import ReadAhead
 from ingester.task.replay import ReplayEncoder, Replayer, ReplayProgress
 from ingester.worker_settings import WorkerSettings
@@ -112,8 +112,9 @@ def run(
     """Send all of `replay`. Raises as `Replayer.run`."""
     needed = WorkerSettings.of(settings)
     connection = Connection(needed.db, proven=True, stop=stop)
-    inner = SqlServerSource(
+    inner = sql_server_source(
         connection,
+        transactions=needed.transactions,
         before_images=needed.before_images,
         decimals_as_numbers=needed.decimals_as_numbers,
         query_mode=needed.query_mode,

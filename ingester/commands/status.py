@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from common.errors import DStreamError, PermanentError
 from common.in_time import begun
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from common.unread import Unread, read_or
 from ingester.capture_status import LogTimes, OffsetTimes
 from ingester.commands.stores import Database, LocksSeen, database, locks_seen
@@ -81,6 +81,8 @@ def tables_seen(
     if locks.unknown is not None:
         unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
     on_gap = {each.name: each.on_gap for each in settings.schedule}
+    if TRANSACTIONS in tables:
+        on_gap[TRANSACTIONS] = "fail" if settings.on_gap == "fail" else "skip"
     found = [
         replace(judged(table, facts, locks, hints, words, on_gap=on_gap[table]), snapshot=snapshots.get(table.key))
         for table in tables

@@ -22,7 +22,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.desk import SqlServerSnapshotDesk
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.operating.desk import SqlServerDesk
-from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.transactions.source import sql_server_source
 
 _QUERY_SECONDS = 30.0
 _LOCKS_SECONDS = 30.0
@@ -46,7 +46,12 @@ class Database:
 def database(settings: IngesterSettings) -> Iterator[Database]:
     """Connects at the first question."""
     connection = Connection(settings.db, query_seconds=_QUERY_SECONDS)
-    source = SqlServerSource(connection, query_mode=settings.query_mode)
+    source = sql_server_source(
+        connection,
+        transactions=settings.transactions,
+        tables=lambda: settings.tables,
+        query_mode=settings.query_mode,
+    )
     with closing(SqlServerDesk(connection)) as desk:
         rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
         yield Database(desk, source, SqlServerCapture(connection), SqlServerSnapshotDesk(connection), rows)
@@ -80,11 +85,17 @@ def locks_seen(settings: IngesterSettings, tables: Sequence[TableName]) -> Locks
     return LocksSeen(frozenset(table for table, name in names.items() if name in held))
 
 
-def chosen(settings: IngesterSettings, given: Sequence[str]) -> list[TableName]:
-    """The configured tables that were named, in any case; all of them if none was. Raises ConfigurationError."""
+def chosen(
+    settings: IngesterSettings, given: Sequence[str], tables: Sequence[TableName] | None = None
+) -> list[TableName]:
+    """The configured tables that were named, in any case; all of them if none was. Raises ConfigurationError.
+
+    `tables`: those that there are; the configured ones unless given.
+    """
+    tables = settings.tables if tables is None else tables
     if not given:
-        return list(settings.tables)
-    known = {table.key.lower(): table for table in settings.tables}
+        return list(tables)
+    known = {table.key.lower(): table for table in tables}
     found, problems = list[TableName](), list[str]()
     for text in given:
         try:
@@ -97,7 +108,7 @@ def chosen(settings: IngesterSettings, given: Sequence[str]) -> list[TableName]:
         else:
             problems.append(f"table {text}: {problem}")
     if problems:
-        raise ConfigurationError(problems, hint=f"the tables are {_list(settings.tables)}")
+        raise ConfigurationError(problems, hint=f"the tables are {_list(tables)}")
     return found
 
 

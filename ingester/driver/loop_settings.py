@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from common.names import Ordering, TableName
+from common.names import TRANSACTIONS, Ordering, TableName
 from ingester.driver.schedule import Rhythm
 from ingester.driver.tables import Decision, TrackedTable
 from ingester.history.rules import NO_SNAPSHOTS, SnapshotRules
@@ -32,11 +32,16 @@ class LoopSettings:
     slice_seconds: float
     coalesce_seconds: float
     skip_gaps: bool
+    skips_events: bool = False
     ordering: Ordering = "table"
     most_parts: int | None = None
     stop_seconds: float = 5.0
     snapshots: SnapshotRules = NO_SNAPSHOTS
     shapes: Mapping[TableName, TableShape] = field(default_factory=dict)
+
+    def skips(self, table: TableName) -> bool:
+        """Whether `table` goes on behind a gap, after a warning."""
+        return self.skip_gaps or (self.skips_events and table == TRANSACTIONS)
 
     def slice(
         self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position, *, announces_gaps: bool
@@ -50,7 +55,7 @@ class LoopSettings:
             epoch=lease.epoch,
             rows=self.page_rows,
             seconds=self.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
-            skip_gaps=self.skip_gaps,
+            skip_gaps=self.skips(table.name),
             announces_gaps=announces_gaps,
             row_bytes=table.row_bytes,
         )

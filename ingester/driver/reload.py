@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common.config.difference import differing
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import SnapshotRules, TableRules
 from ingester.settings import IngesterSettings
@@ -47,11 +47,12 @@ class ReloadPlan:
 
 
 def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
-    """The tables of `settings` with their polling intervals, in the order of the file."""
-    return {
-        table.name: Rhythm(table.poll_interval.total_seconds(), table.max_poll_interval.total_seconds())
-        for table in settings.schedule
-    }
+    """The tables of `settings` with their polling intervals, in the order of the file; transactions have the defaults."""
+    usual = settings.poll_interval_defaults
+    intervals = {table.name: (table.poll_interval, table.max_poll_interval) for table in settings.schedule}
+    if settings.transactions:
+        intervals[TRANSACTIONS] = (usual.poll_interval, usual.max_poll_interval)
+    return {name: Rhythm(least.total_seconds(), most.total_seconds()) for name, (least, most) in intervals.items()}
 
 
 def snapshot_rules(
@@ -84,7 +85,8 @@ def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> 
     running = {table.key.lower(): table for table in tables}
     wanted: dict[TableName, Rhythm] = {}
     respelled: list[str] = []
-    for table, rhythm in rhythms(new).items():
+    found = rhythms(new.model_copy(update={"transactions": settings.transactions}))
+    for table, rhythm in found.items():
         known = running.get(table.key.lower(), table)
         wanted[known] = rhythm
         if known != table:
@@ -94,7 +96,7 @@ def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> 
         removed=frozenset(tables.keys() - wanted.keys()),
         paced={table: rhythm for table, rhythm in wanted.items() if tables.get(table, rhythm) != rhythm},
     )
-    names = {table: running.get(table.key.lower(), table) for table in rhythms(new)}
+    names = {table: running.get(table.key.lower(), table) for table in found}
     restart = (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE))
     rules = snapshot_rules(new, on_gap=settings.on_gap, names=names)
     return ReloadPlan(changes, wanted, restart, rules, shapes(new, names=names))

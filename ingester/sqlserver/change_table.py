@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from common.names import quote_name
 from ingester.source import CaptureInstance
 
 
@@ -26,6 +27,16 @@ class ChangeTable(CaptureInstance):
     change_table: str
     has_command_id: bool = True
     shape: Shape | None = None
+
+    @property
+    def rows_from(self) -> str:
+        """What its rows are selected FROM."""
+        return f"[cdc].{quote_name(self.change_table)}"
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The capture instances whose lowest low watermark is its own."""
+        return (self.name,)
 
 
 def change_table(instance: CaptureInstance) -> ChangeTable:

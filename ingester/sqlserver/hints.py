@@ -6,7 +6,7 @@ Each is written once: the ingester logs it, and `dstream check` reports it.
 
 from __future__ import annotations
 
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from ingester.source import CaptureInstance, Hints, TableState
 from ingester.sqlserver.sql import rights
 from ingester.sqlserver.sql.literal import literal
@@ -71,6 +71,8 @@ class SqlServerHints:
     """The port's hints in T-SQL."""
 
     def absence(self, table: TableName, state: TableState) -> str | None:
+        if table == TRANSACTIONS and not state.instances:
+            return "no configured table is under CDC yet, so there are no transactions to send events about"
         if not state.exists and state.renamed is not None:
             return (
                 f"table {table.key} is now named {state.renamed.key}; rename it back, or configure the new name "

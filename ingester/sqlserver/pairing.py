@@ -1,12 +1,13 @@
-"""Which rows of a change table make one change. Pure: no SQL, no clock."""
+"""Which rows of a change table make one change, and its place in its transaction. Pure: no SQL, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from common.errors import PermanentError
 from ingester.change import Operation
+from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.position import LogPosition
 
 BEFORE_UPDATE = 3
@@ -59,3 +60,46 @@ def _same_update(before: Image, after: Image) -> bool:
         other.command_id,
         other.seqval,
     )
+
+
+class Places:
+    """The place of each change among its transaction's changes of its table, from 1. It depends on the change table alone: the same
+    change has the same place whoever reads it, in whatever page or part.
+
+    Not thread-safe. Remembers the last change that was read, and its place: most pages begin where the one before ended, or between two
+    transactions, so the changes before a page are rarely counted.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[str, LogPosition, int] | None = None
+
+    def before(self, instance: ChangeTable, after: LogPosition) -> int | None:
+        """How many changes of the transaction of `after` are up to there; None where they must be counted."""
+        if after in (LogPosition.before(after.lsn), LogPosition.end_of(after.lsn)):
+            return 0
+        if self._last is not None and self._last[:2] == (instance.name, after):
+            return self._last[2]
+        return None
+
+    def of(
+        self,
+        instance: ChangeTable,
+        after: LogPosition,
+        before: int,
+        rows: Sequence[PairedRows],
+        numbers: Mapping[LogPosition, int] | None,
+    ) -> list[int]:
+        """The place of each change in `rows`, which were read from `after` on, where `before` changes had been.
+
+        `numbers`: by position, its number among the changes of its transaction after `after`, where others are between them.
+        """
+        found: list[int] = []
+        lsn, place = after.lsn, before
+        for row in rows:
+            if row.row.position.lsn != lsn:
+                lsn, place, before = row.row.position.lsn, 0, 0
+            place = place + 1 if numbers is None else before + numbers[row.row.position]
+            found.append(place)
+        if rows:
+            self._last = instance.name, rows[-1].row.position, place
+        return found

@@ -64,7 +64,10 @@ class Prober:
             raise
 
     def _probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        ends = [queries.low_watermarks([r.instance.name for r in requests]), (queries.CATALOG_STAMP, ())]
+        ends = [
+            queries.low_watermarks([name for r in requests for name in change_table(r.instance).kept]),
+            (queries.CATALOG_STAMP, ()),
+        ]
         quiet = all(self._known_empty(request) for request in requests)
         asking = unless_locked((queries.MAX_LSN, ()), (queries.MAX_LSN_HELD, ()), held=self._capture_holds)
         (((last, held),), *told) = self._connection.batch(
@@ -117,7 +120,7 @@ class Prober:
             rows = queries.window(start, before, has_command_id=False)
             return queries.function_pending(number, instance.name, None if request.after is None else start, rows, last)
         rows = queries.window(start, before, instance.has_command_id)
-        return queries.pending(number, instance.change_table, rows, last)
+        return queries.pending(number, instance, rows, last)
 
     def _answered(
         self,
@@ -134,7 +137,9 @@ class Prober:
         answers: dict[str, ProbeAnswer] = {}
         for at, request in enumerate(requests):
             name = request.instance.name
-            low = watermarks.get(name)
+            low = min(
+                (watermarks[kept] for kept in change_table(request.instance).kept if kept in watermarks), default=None
+            )
             if name in self._locked:
                 continue
             if low is not None and not low.unknown and found.get(at) != _NO_RIGHT:

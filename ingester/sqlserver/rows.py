@@ -63,8 +63,8 @@ class RowReader:
         self._version = schema_version(sent(self._columns))
         self._changed = lru_cache(_MASKS)(self._columns_of)
 
-    def change(self, rows: PairedRows) -> Change:
-        """The change in `rows`."""
+    def change(self, rows: PairedRows, place: int | None = None) -> Change:
+        """The change in `rows`. `place`: among its transaction's changes of its table, where that is to be said."""
         image = rows.row
         operation = Operation(image.position.operation)
         values = self._values(image)
@@ -87,6 +87,7 @@ class RowReader:
             commit_time=image.commit_time,
             schema_version=self._version,
             key=tuple([values[index] for index in self._key]),
+            transaction=None if place is None else {"Id": image.position.lsn.hex, "TableOrder": place},
         )
 
     def _values(self, image: Image) -> list[object]:

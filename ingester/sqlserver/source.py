@@ -26,7 +26,7 @@ from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.hints import HINTS, READ_SOURCE
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
-from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, pair
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, Places, pair
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
@@ -61,7 +61,7 @@ _OUTSIDE_THE_WINDOW = 313
 
 class SqlServerSource:
     """`before_images`, `decimals_as_numbers`, `query_mode`: the settings of that name. The server resolves the names of
-    tables."""
+    tables. `places`: whether each change says its place in its transaction; not with query_mode "function"."""
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class SqlServerSource:
         before_images: bool = False,
         decimals_as_numbers: bool = False,
         query_mode: QueryMode = "direct",
+        places: bool = False,
         page_bytes: int = PAGE_BYTES,
     ) -> None:
         self.hints = HINTS
@@ -79,6 +80,7 @@ class SqlServerSource:
         self._by_function = query_mode == "function"
         self._page_bytes = page_bytes
         self._times = CommitTimes(connection)
+        self._places = Places() if places else None
         self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[_Readable, RowReader] = {}
         self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
@@ -227,10 +229,14 @@ class SqlServerSource:
         after, rows = in_the_log(query.after), query.rows
         # one more than requested, so that a before image at the end of the page is read with its after image
         limit = rows + 1 if before_images else rows
-        wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, before_images)
+        numbered = self._places is not None and query.part is not None
+        wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, before_images, numbered)
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
+            before = 0 if self._places is None else self._places.before(instance, after)
             text, parameters = self._page_text(wanted, query.part)
+            if before is None:  # counted before the low watermark is read, which shows whether cleanup removed any
+                text, parameters = queries_of_parts.counted_first(instance, after, (text, parameters))
             stamp, of_table = _stamp_of(instance)
             sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
@@ -239,9 +245,11 @@ class SqlServerSource:
             raise
         seen = sets.pop()[0][0] if whole else self._connection.rows(stamp, of_table)[0][0]
         low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
+        if before is None:
+            before = sets.pop(0)[0][0]
         found = sets[0] if sets else []
         times = self._times.utc(row[_COMMIT_TIME] for row in found)
-        images = [_image(row, times) for row in found]
+        images = [_image(row[:-1] if numbered else row, times) for row in found]
         if instance.shape is not None and seen != instance.shape.stamp:
             return None
         full = not whole or len(found) >= limit
@@ -253,7 +261,11 @@ class SqlServerSource:
             del images[rows:]
         paired = pair(images, full=full)
         end = paired[-1].row.position if paired else None
-        return Page([reader.change(p) for p in paired], end, full, LogPosition.before(low))
+        if self._places is None:
+            return Page([reader.change(p) for p in paired], end, full, LogPosition.before(low))
+        numbers = {image.position: row[-1] for image, row in zip(images, found, strict=False)} if numbered else None
+        placed = zip(paired, self._places.of(instance, after, before, paired, numbers), strict=True)
+        return Page([reader.change(p, place) for p, place in placed], end, full, LogPosition.before(low))
 
     def _page_text(self, wanted: RowsQuery, part: Part | None) -> Statement:
         if part is not None:

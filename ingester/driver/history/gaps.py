@@ -25,9 +25,10 @@ log = structlog.get_logger("ingester")
 
 @dataclass(slots=True)
 class Gaps:
-    """`skips`: `on_gap = "skip"`. `stop`: stops a table. `put`: looks at it again later. `slice`: a slice of a table at its offset."""
+    """`skips`: whether a table goes on behind a gap without an event. `stop`: stops a table. `put`: looks at it again
+    later. `slice`: a slice of a table at its offset."""
 
-    skips: bool
+    skips: Callable[[TableName], bool]
     snapshots: Snapshots
     dispatcher: Dispatcher
     stats: IngesterStats
@@ -67,7 +68,7 @@ class Gaps:
         return self.snapshots.rules.of(table.name).after_gap
 
     def _skips(self, table: TrackedTable, error: DStreamError) -> bool:
-        if not self.skips:
+        if not self.skips(table.name):
             self.stop(table, error)
             return False
         self.stats.skipped(table.name)

@@ -64,5 +64,5 @@ def history(
         chance=chance,
     )
     turns = Turns(snapshots, dispatcher, page_rows=settings.page_rows, seconds=settings.slice_seconds)
-    gaps = Gaps(settings.skip_gaps, snapshots, dispatcher, stats, hints, roster.stop, roster.put, turns.slice)
+    gaps = Gaps(settings.skips, snapshots, dispatcher, stats, hints, roster.stop, roster.put, turns.slice)
     return History(preparing, snapshots, turns, gaps)

@@ -140,11 +140,11 @@ def locked(number: int, found: int) -> Statement:
     return f"SELECT {P} AS number, {P} AS found", (number, found)
 
 
-def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> Statement:
+def pending(number: int, table: ChangeTable, rows: Statement, last: Lsn) -> Statement:
     """(number, 1) if a change table has any of the `rows` up to `last`. Always the same text for a table."""
     condition, values = rows
     return (
-        f"IF EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
+        f"IF EXISTS (SELECT 1 FROM {table.rows_from} AS ct "
         f"WHERE {condition} AND ct.[__$start_lsn] <= {P}) SELECT {P} AS number, 1 AS found"
     ), (*values, last.value, number)
 
@@ -200,6 +200,7 @@ class RowsQuery:
     upto: LogPosition
     rows: int
     before_images: bool = False
+    numbered: bool = False
 
 
 def page(query: RowsQuery) -> Statement:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from common.names import quote_name
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.sql.changes import P, Parameters, Statement, after, window
@@ -33,7 +32,7 @@ def lag(number: int, instance: ChangeTable, start: LogPosition, before: LogPosit
     rows, values = window(start, None if before is None else before.lsn, instance.has_command_id)
     return (
         f"SELECT {P} AS number, COUNT(*) AS changes, DATEDIFF(second, MIN(tm.tran_end_time), GETDATE()) AS seconds\n"
-        f"FROM (SELECT TOP ({P}) ct.[__$start_lsn] AS lsn FROM [cdc].{quote_name(instance.change_table)} AS ct\n"
+        f"FROM (SELECT TOP ({P}) ct.[__$start_lsn] AS lsn FROM {instance.rows_from} AS ct\n"
         f"WHERE {rows} AND ct.[__$operation] <> 3 ORDER BY ct.[__$start_lsn]) AS found\n"
         f"LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = found.lsn"
     ), (number, most, *values)
@@ -49,7 +48,7 @@ def count(instance: ChangeTable, start: LogPosition, upto: LogPosition, most: in
     (begun, first), (ended, last) = after(start, instance.has_command_id), not_past(upto, instance.has_command_id)
     return (
         f"SELECT COUNT(*) AS changes FROM (SELECT TOP ({P}) ct.[__$start_lsn] AS lsn "
-        f"FROM [cdc].{quote_name(instance.change_table)} AS ct\n"
+        f"FROM {instance.rows_from} AS ct\n"
         f"WHERE {begun} AND {ended} AND ct.[__$operation] <> 3 ORDER BY ct.[__$start_lsn]) AS found"
     ), (most, *first, *last)
 

@@ -7,6 +7,8 @@ https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from common.names import quote_name
 from ingester.source import Part
 from ingester.sqlserver.change_table import ChangeTable
@@ -28,6 +30,7 @@ from ingester.sqlserver.sql.changes import (
 
 _PRIME = 1009
 """Many times the number of tasks of any table, so that each gets about as many remainders."""
+_NUMBER = "[__$number]"
 _POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]")
 
 
@@ -53,7 +56,8 @@ def page(query: RowsQuery, part: Part) -> Statement:
     """`changes.page` of one part of a stride, which ends with `query.upto`, any change's position.
 
     The inner query is limited to the stride's number of rows: with a condition on the position alone, each part would
-    read to the end of the transaction.
+    read to the end of the transaction. With `query.numbered`, each row's last column is its number among the changes of
+    its transaction from `query.after` on, those of other parts included.
     """
     instance, upto = query.table, query.upto
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
@@ -62,15 +66,39 @@ def page(query: RowsQuery, part: Part) -> Statement:
     read += [quote_name(column.name) for column in instance.columns]
     stride_rows = part.rows * 2 if query.before_images else part.rows
     (begun, first), (ended, last) = after(query.after, has_command_id), not_past(upto, has_command_id)
+    columns = [*query.columns, f"ct.{_NUMBER}"] if query.numbered else query.columns
     belongs, shared = _belongs(part, table, has_command_id, query.before_images)
-    return (
-        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), query.columns)}\n"
-        f"FROM (SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
+    stride_of = (
+        f"SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
         f"WHERE {begun} AND ct.[__$start_lsn] <= {P}{images(query.before_images)}\n"
-        f"ORDER BY {order_of(has_command_id)}) AS ct {TIMES}\n"
+        f"ORDER BY {order_of(has_command_id)}"
+    )
+    if query.numbered:
+        stride_of = _numbered(stride_of, read, has_command_id)
+    return (
+        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
+        f"FROM ({stride_of}) AS ct {TIMES}\n"
         f"WHERE {ended} AND {belongs}\n"
         f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
     ), (query.rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
+
+
+def _numbered(rows: str, columns: Sequence[str], has_command_id: bool) -> str:
+    """`rows` of a change table, each with its number among those of its transaction; before images are not counted."""
+    counted = "ct.[__$start_lsn], CASE WHEN ct.[__$operation] = 3 THEN 0 ELSE 1 END"
+    return (
+        f"SELECT {', '.join(f'ct.{name}' for name in columns)},\n"
+        f"ROW_NUMBER() OVER (PARTITION BY {counted} ORDER BY {order_of(has_command_id)}) AS {_NUMBER}\nFROM ({rows}) AS ct"
+    )
+
+
+def counted_first(instance: ChangeTable, position: LogPosition, page: Statement) -> Statement:
+    """(number) of the changes of the transaction of `position` up to there, before images not counted; then `page`."""
+    condition, values = not_past(position, instance.has_command_id)
+    return (
+        f"SELECT COUNT(*) AS number FROM [cdc].{quote_name(instance.change_table)} AS ct\n"
+        f"WHERE ct.[__$start_lsn] = {P} AND ct.[__$operation] <> 3 AND {condition};\n{page[0]}"
+    ), (position.lsn.value, *values, *page[1])
 
 
 def not_past(upto: LogPosition, has_command_id: bool) -> Statement:

@@ -54,7 +54,7 @@ _SEEK_IN_SQLITE = re.compile(r"SEARCH \w+ USING (COVERING )?INDEX i\d+_1 \(__\$s
 
 def probe(instance: ChangeTable, start: LogPosition) -> Statement:
     rows = queries.window(start, None, instance.has_command_id)
-    return queries.pending(0, instance.change_table, rows, _UPTO.lsn)
+    return queries.pending(0, instance, rows, _UPTO.lsn)
 
 
 def page(instance: ChangeTable, start: LogPosition) -> Statement:

@@ -29,7 +29,8 @@ class World:
         self.locks: dict[TableName, str] = {}
         self.places: list[str] = []
         self.keys: dict[str, str] = {}
-        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys)
+        self.counted = list(started.tables)
+        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted)
 
     def reconfigure(
         self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules, shapes: Shapes

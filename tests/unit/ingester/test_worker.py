@@ -43,8 +43,8 @@ def recorder(connection: Any, **options: Any) -> Any:
 def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
     monkeypatch: pytest.MonkeyPatch, mode: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(wiring, "SqlServerSource", recorder)
-    monkeypatch.setattr(worker, "SqlServerSource", recorder)
+    monkeypatch.setattr(wiring, "sql_server_source", recorder)
+    monkeypatch.setattr(worker, "sql_server_source", recorder)
     configured = settings("Persons", query_mode=mode)
     with pytest.raises(Seen) as driver:
         wiring.run(configured, threading.Event())
@@ -54,12 +54,31 @@ def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
 
 
 def test_the_workers_source_makes_values_as_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(worker, "SqlServerSource", recorder)
+    monkeypatch.setattr(worker, "sql_server_source", recorder)
     with pytest.raises(Seen) as task:
         worker.Worker(
             WorkerSettings.of(settings("Persons", before_images=True, decimals="number")), tmp_path / "stopping"
         )._take()
-    assert task.value.options == {"before_images": True, "decimals_as_numbers": True, "query_mode": "direct"}
+    assert task.value.options == {
+        "before_images": True,
+        "decimals_as_numbers": True,
+        "query_mode": "direct",
+        "transactions": False,
+    }
+
+
+def test_the_driver_and_the_workers_read_transactions_where_they_are_configured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(wiring, "sql_server_source", recorder)
+    monkeypatch.setattr(worker, "sql_server_source", recorder)
+    configured = settings("Persons", "Items", transactions=True)
+    with pytest.raises(Seen) as driver:
+        wiring.run(configured, threading.Event())
+    with pytest.raises(Seen) as task:
+        worker.Worker(WorkerSettings.of(configured), tmp_path / "stopping")._take()
+    assert driver.value.options["transactions"] is task.value.options["transactions"] is True
+    assert driver.value.options["tables"]() == list(configured.tables)
 
 
 def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_path: Path) -> None:
@@ -93,7 +112,7 @@ def test_the_drivers_connection_hears_of_the_stop(monkeypatch: pytest.MonkeyPatc
         return _Closing()
 
     monkeypatch.setattr(wiring, "Connection", connection)
-    monkeypatch.setattr(wiring, "SqlServerSource", recorder)
+    monkeypatch.setattr(wiring, "sql_server_source", recorder)
     stop = threading.Event()
     with pytest.raises(Seen):
         wiring.run(settings("Persons"), stop)
