@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from common.errors import PermanentError
 from ingester.change import Operation
@@ -60,6 +61,16 @@ def _same_update(before: Image, after: Image) -> bool:
         other.command_id,
         other.seqval,
     )
+
+
+def refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
+    """Raises PermanentError where the order of two changes is not known, because their command ids were not read."""
+    for one, other in pairwise(images):
+        if one.position == other.position:
+            raise PermanentError(
+                f"reading {instance.name}: two changes at {one.position} differ in their command ids only",
+                hint='the published functions do not return command ids: set query_mode = "direct" and grant SELECT on schema cdc',
+            )
 
 
 class Places:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Literal
 
 from common.errors import DStreamError, PermanentError, TransientError
@@ -26,7 +25,7 @@ from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.hints import HINTS, READ_SOURCE
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
-from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, Places, pair
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, Places, pair, refuse_ties
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
@@ -254,7 +253,7 @@ class SqlServerSource:
             return None
         full = not whole or len(found) >= limit
         if self._by_function:
-            _refuse_ties(instance, images)
+            refuse_ties(instance, images)
             if not whole:
                 images.pop()  # read to compare its position only
         if whole and len(images) > rows and images[rows - 1].position.operation != BEFORE_UPDATE:
@@ -367,15 +366,6 @@ def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
 def _stamp_of(instance: ChangeTable) -> tuple[str, tuple[object, ...]]:
     """The last statement of a page's batch."""
     return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
-
-
-def _refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
-    for one, other in pairwise(images):
-        if one.position == other.position:
-            raise PermanentError(
-                f"reading {instance.name}: two changes at {one.position} differ in their command ids only",
-                hint='the published functions do not return command ids: set query_mode = "direct" and grant SELECT on schema cdc',
-            )
 
 
 def _position(
