@@ -1,6 +1,6 @@
 """Change -> Message (docs/messages.md), deterministic: the same change gives the same bytes and the same id, whoever encodes it and when.
 
-Puts a message together of three parts: its identity, the body that an envelope writes, and the application properties.
+Puts a message together of three parts: its identity, its body, and the application properties.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from common.message import Message, Metadata, Property
 from common.names import Ordering, Origin
 from ingester.change import OPERATION_NAMES, Change
 from ingester.oversize import Oversized
-from ingester.task.envelope import Envelope, Enveloped, NativeEnvelope
+from ingester.task.envelope import NativeEnvelope
 from ingester.task.identity import Identity, identity
 from ingester.task.properties import properties
 
@@ -23,12 +23,10 @@ class Encoder:
         queue: str,
         ordering: Ordering = "table",
         key_buckets: int = 64,
-        envelope: Envelope | None = None,
     ) -> None:
-        """`ordering` and `key_buckets`: the queue's settings. `envelope`: the native one unless given."""
+        """`ordering` and `key_buckets`: the queue's settings."""
         self._origin, self._ordering, self._key_buckets = origin, ordering, key_buckets
-        self._native = NativeEnvelope(origin, queue)
-        self._envelope = envelope or self._native
+        self._envelope = NativeEnvelope(origin, queue)
 
     def message(self, change: Change, identified: Identity | None = None) -> Message:
         """The message of one change. `identified`: another identity than the change's own."""
@@ -37,30 +35,25 @@ class Encoder:
 
     def metadata(self, change: Change) -> Metadata:
         """What the native envelope says beside the change's values."""
-        return self._native.metadata(change, self._identity(change))
+        return self._envelope.metadata(change, self._identity(change))
 
     def stand_in(self, change: Change, what: Oversized) -> Message:
         """The message in place of a change that is too large for any: its key's values and no others."""
         identified = self._identity(change)
-        enveloped = self._envelope.stand_in(change, identified, what)
-        return self._message(change, identified, enveloped, stands_in=True)
+        body = self._envelope.stand_in(change, identified, what)
+        return self._message(change, identified, body, stands_in=True)
 
     def _identity(self, change: Change) -> Identity:
         return identity(change, self._origin, self._ordering, self._key_buckets)
 
-    def _message(
-        self, change: Change, identified: Identity, enveloped: Enveloped, *, stands_in: bool = False
-    ) -> Message:
+    def _message(self, change: Change, identified: Identity, body: bytes, *, stands_in: bool = False) -> Message:
         held = properties(change, self._origin, identified)
         if stands_in:
             held[Property.OVERSIZE] = True
-        if enveloped.properties:
-            held = {**enveloped.properties, **held}  # the router depends on those of every message
         return Message(
-            body=enveloped.body,
+            body=body,
             message_id=identified.event_id,
             session_id=identified.session_id,
             subject=OPERATION_NAMES[change.operation],
-            content_type=enveloped.content_type,
             application_properties=held,
         )

@@ -1,66 +1,44 @@
-"""How a change is written into the body of its message: the port, and the native envelope. Pure.
+"""How a change is written into the body of its message: the native envelope, the one that the ingest queue holds. Pure.
 
-An envelope decides about the body, its content type and properties of its own. It does not decide about identity, session, destination or
-the properties that the router reads: every message has those, whatever its envelope.
+Topics may have another one; the router makes it of this one (router/envelopes/).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, cast
 
 import orjson
 
-from common.message import Body, Metadata, PropertyValue
+from common.message import Body, Metadata
 from common.names import Origin
 from ingester.change import OPERATION_NAMES, Change
 from ingester.oversize import Oversized
 from ingester.task.identity import Identity
 
-_NONE: Final[Mapping[str, PropertyValue]] = MappingProxyType({})
-
-
-class Enveloped(NamedTuple):
-    """What an envelope makes of a change. `properties`: application properties of its own, next to those that every message has.
-
-    Only changes of content type `application/json` are packed.
-    """
-
-    body: bytes
-    content_type: str = "application/json"
-    properties: Mapping[str, PropertyValue] = _NONE
-
-
-class Envelope(Protocol):
-    """Deterministic: the same change gives the same bytes, because a change that is sent again must be the same message."""
-
-    def change(self, change: Change, identity: Identity) -> Enveloped: ...
-
-    def stand_in(self, change: Change, identity: Identity, what: Oversized) -> Enveloped:
-        """The message in place of a change that is too large: its key, and why it is there. The router dead-letters it."""
-        ...
-
 
 class NativeEnvelope:
-    """`data`, `metadata` and `before`, as docs/messages.md shows them (common/message.py)."""
+    """`data`, `metadata` and `before`, as docs/messages.md shows them (common/message.py).
+
+    Deterministic: the same change gives the same bytes, because a change that is sent again must be the same message.
+    """
 
     def __init__(self, origin: Origin, queue: str) -> None:
         """`queue`: the ingest queue."""
         self._origin, self._queue = origin, queue
 
-    def change(self, change: Change, identity: Identity) -> Enveloped:
+    def change(self, change: Change, identity: Identity) -> bytes:
         body: Body = {"data": change.data, "metadata": self.metadata(change, identity)}
         if change.before is not None:
             body["before"] = change.before
-        return Enveloped(orjson.dumps(body))
+        return orjson.dumps(body)
 
-    def stand_in(self, change: Change, identity: Identity, what: Oversized) -> Enveloped:
+    def stand_in(self, change: Change, identity: Identity, what: Oversized) -> bytes:
+        """Of the message in place of a change that is too large: its key, and why it is there. The router dead-letters it."""
         metadata = self.metadata(change, identity)
         metadata["Oversize"] = {"Bytes": what.size, "Limit": what.limit}
         key = cast(Any, orjson.Fragment(what.key))
         body: Body = {"data": key, "metadata": metadata}
-        return Enveloped(orjson.dumps(body))
+        return orjson.dumps(body)
 
     def metadata(self, change: Change, identity: Identity) -> Metadata:
         origin = self._origin

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from common.message import PropertyValue
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
 from ingester.history.rows import BaseTable, Row, RowPage
@@ -19,9 +17,7 @@ from ingester.source import CapturedColumn
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.transactions.events import begin_and_end
 from ingester.task.encode import Encoder
-from ingester.task.envelope import Enveloped
 from ingester.task.events import RowChanges, gap_event
-from ingester.task.identity import Identity
 from tests.fakes.ingester import instance, position
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
@@ -199,40 +195,3 @@ def test_ordering_none_has_no_sessions_and_is_the_same_message_otherwise() -> No
         found = unordered.message(change(name))
         assert found.session_id is None
         assert found == replace(by_table.message(change(name)), session_id=None)
-
-
-class Lines:
-    """An envelope that is as unlike the native one as the port allows."""
-
-    def __init__(self, properties: Mapping[str, PropertyValue]) -> None:
-        self._properties = properties
-
-    def change(self, change: Change, identity: Identity) -> Enveloped:
-        return Enveloped(f"{identity.event_id} {identity.lsn}".encode(), "text/plain", self._properties)
-
-    def stand_in(self, change: Change, identity: Identity, what: Oversized) -> Enveloped:
-        return Enveloped(what.key.encode(), "text/plain", self._properties)
-
-
-def test_an_envelope_decides_about_body_content_type_and_properties_of_its_own_and_nothing_else() -> None:
-    native, own = ENCODER.message(change("insert")), {"cloudEvents:id": "7"}
-    found = Encoder(ORIGIN, "q", envelope=Lines(own)).message(change("insert"))
-    assert found.body == f"{native.message_id} 0000003600000b200003".encode()
-    assert found.content_type == "text/plain"
-    assert found.application_properties == {**own, **native.application_properties}
-    same = replace(
-        found,
-        body=native.body,
-        content_type=native.content_type,
-        application_properties=native.application_properties,
-    )
-    assert same == native
-
-
-def test_an_envelope_cannot_take_the_properties_that_the_router_needs() -> None:
-    encoder = Encoder(ORIGIN, "q", envelope=Lines({"destination": "elsewhere", "oversize": False, "lsn": "0"}))
-    for found, native in (
-        (encoder.message(change("insert")), ENCODER.message(change("insert"))),
-        (encoder.stand_in(change("insert"), TOO_LARGE), ENCODER.stand_in(change("insert"), TOO_LARGE)),
-    ):
-        assert {**found.application_properties, **native.application_properties} == found.application_properties
