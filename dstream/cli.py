@@ -16,6 +16,7 @@ from dstream.commands.doctor import doctor
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
 from dstream.commands.plan import plan
+from dstream.commands.provider import provider
 from dstream.commands.replay import replay
 from dstream.commands.router import router
 from dstream.commands.server import server
@@ -38,7 +39,7 @@ def named(command: Callable[..., int]) -> str:
     return command.__name__.replace("_", "-")
 
 
-for _command in (ingester, router, server, check, doctor, plan, status, replay, demo, emulators, completion):
+for _command in (ingester, router, server, provider, check, doctor, plan, status, replay, demo, emulators, completion):
     app.command(named(_command))(reported(_command))
 
 _offsets = typer.Typer(cls=offsets.ShowByDefault, rich_markup_mode=None)

@@ -105,12 +105,20 @@ def announced(stage: str, config: Path, settings: Settings) -> None:
     log = structlog.get_logger(stage)
     log.info(f"{stage} starting", version=version, configuration=str(config), **settings.reaches)
     for it in settings.remarks:
-        log.warning(it.event, setting=it.setting, line=it.line, hint=it.hint)
+        log.warning(it.event, setting=it.setting, line=it.line or None, hint=it.hint)
 
 
-def started(module: str, *settings: Any, within: float | None = None, **choices: Any) -> int:
+def started(
+    module: str,
+    *settings: Any,
+    call: str = "run",
+    needs: str | None = None,
+    within: float | None = None,
+    **choices: Any,
+) -> int:
     """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
+    `call`: another function than `run`. `needs`: a module that is imported as well, so that a missing package is reported before anything begins.
     `within`: seconds from that event until the process is ended, whatever it still does.
     """
     from dstream.signals import ended_within, stop_on_signals
@@ -118,7 +126,10 @@ def started(module: str, *settings: Any, within: float | None = None, **choices:
     # Before the import, which takes a second: a signal meanwhile must already be a clean stop.
     stop = stop_on_signals()
     with nullcontext() if within is None else ended_within(within, stop):
-        return int(imported(module).run(*settings, stop=stop, **choices))
+        function = getattr(imported(module), call)
+        if needs is not None:
+            imported(needs)
+        return int(function(*settings, stop=stop, **choices))
 
 
 def served(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Settings to a running ingester; `worker.py` does the same inside Spark's workers.
+"""Settings to a running ingester, on Spark or (`provide`) in threads of this process; `worker.py` does the same where slices are drained.
 
 Database, offsets, locks and queue are tried before Spark starts: Spark takes seconds, and a wrong password fails at once.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 
 import structlog
@@ -26,12 +26,13 @@ from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import Rhythms, Shapes, plan, rhythms, shapes, snapshot_rules
 from ingester.driver.threads import Threads
+from ingester.executor import Executor
 from ingester.finding.finder import Finder
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.observation import observed
+from ingester.offsets import TakenOffsets
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
-from ingester.spark.executor import SparkExecutor
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.rows import SqlServerRows
@@ -39,8 +40,12 @@ from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.transactions.source import sql_server_source
+from ingester.stdio.executor import ThreadExecutor
+from ingester.stdio.output import Output
+from ingester.stdio.settings import ProviderSettings
+from ingester.task.lines import LineEncoder, Lines
 from ingester.watch.stats import IngesterStats, Standing
-from ingester.worker import first_task, run_bundle
+from ingester.worker import Sending, Worker, first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
 
 log = structlog.get_logger("ingester")
@@ -51,6 +56,9 @@ _LOOK = 60.0
 SettingsWatch = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
 """While its context is open, it calls the given function, from any thread, with each changed configuration."""
 
+Engine = Callable[[IngesterSettings], AbstractContextManager[Executor]]
+"""What runs slices, with the settings as they were resolved."""
+
 
 def run(
     settings: IngesterSettings, stop: threading.Event, *, watched: SettingsWatch = lambda take: nullcontext()
@@ -60,17 +68,42 @@ def run(
     Raises ConfigurationError, and PermanentError or TransientError when it cannot start.
     """
     with observed(settings, stop) as stats:
-        return _run(settings, stop, stats, watched)
+        return _run(settings, stop, stats, partial(_on_spark, stop), watched)
 
 
-def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats, watched: SettingsWatch) -> int:
+def provide(settings: ProviderSettings, stop: threading.Event, *, descriptor: int) -> int:
+    """Run the same loop with this process's threads, and lines to `descriptor` in the place of the queue, until `stop`. Returns the exit status.
+
+    Raises as `run`, and PermanentError when it cannot be written to. A reader that is gone is no error: that is a stop.
+    """
+    output = Output(descriptor, stop.set)
+    output.watch(stop)
+    with observed(settings, stop) as stats:
+        status = _run(settings, stop, stats, partial(_in_threads, settings, output))
+    output.trouble()
+    return status
+
+
+def _run(
+    settings: IngesterSettings,
+    stop: threading.Event,
+    stats: IngesterStats,
+    engine: Engine,
+    watched: SettingsWatch = lambda take: nullcontext(),
+) -> int:
+    """`engine`: entered once database and locks have answered."""
     looking = Connection(settings.db, stop=stop)
     finder = Finder(settings, partial(tables_under_cdc, looking), stats.found, looking.close)
-    return _run_with(finder.begin(), finder, stop, stats, watched)
+    return _run_with(finder.begin(), finder, stop, stats, engine, watched)
 
 
 def _run_with(
-    settings: IngesterSettings, finder: Finder, stop: threading.Event, stats: IngesterStats, watched: SettingsWatch
+    settings: IngesterSettings,
+    finder: Finder,
+    stop: threading.Event,
+    stats: IngesterStats,
+    engine: Engine,
+    watched: SettingsWatch,
 ) -> int:
     """`settings`: with the tables that were found."""
     for table in settings.streams:
@@ -85,14 +118,7 @@ def _run_with(
         offsets.ensure()
         stored = _stored(settings, connection, stop)
         locks.ensure()
-        _open_queue(settings)
-        needed = WorkerSettings.of(settings)
-        carried = None if is_local(settings.spark.master) else needed
-        executor = _executor(settings, needed, carried)
-        try:
-            lacking = executor.begin(partial(first_task, carried), stop)
-            if lacking is not None:
-                raise PermanentError(f"starting on Spark: {lacking}")
+        with engine(settings) as executor:
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))
             loop = Loop(
                 _loop_settings(settings),
@@ -112,8 +138,6 @@ def _run_with(
             leases.start()
             with finder.running(_Reload(settings, loop, leases, keys, counted)), watched(finder.configured):
                 status = loop.run()
-        finally:
-            executor.close()
         log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
         return status
     finally:
@@ -121,15 +145,44 @@ def _run_with(
         connection.close()
 
 
-def _executor(settings: IngesterSettings, needed: WorkerSettings, carried: WorkerSettings | None) -> SparkExecutor:
-    """`carried`: what a bundle takes to a worker; None where all run on this machine and have it in their environment."""
-    return SparkExecutor(
+@contextmanager
+def _on_spark(stop: threading.Event, settings: IngesterSettings) -> Iterator[Executor]:
+    from ingester.spark.executor import SparkExecutor  # slow to import, and a provider has no Spark
+
+    _open_queue(settings)
+    needed = WorkerSettings.of(settings)
+    # What a bundle takes to a worker; None where all run on this machine and have it in their environment.
+    carried = None if is_local(settings.spark.master) else needed
+    executor = SparkExecutor(
         partial(run_bundle, carried),
         master=settings.spark.master,
         conf=settings.spark.conf,
         slots=settings.spark.slots,
         environment=needed.environment() if carried is None else {},
     )
+    try:
+        lacking = executor.begin(partial(first_task, carried), stop)
+        if lacking is not None:
+            raise PermanentError(f"starting on Spark: {lacking}")
+        yield executor
+    finally:
+        executor.close()
+
+
+@contextmanager
+def _in_threads(provided: ProviderSettings, output: Output, settings: IngesterSettings) -> Iterator[Executor]:
+    def outlet(offsets: TakenOffsets) -> Sending:
+        lines = Lines(
+            offsets,
+            output,
+            server_name=settings.origin.server,
+            poll_interval=provided.interval_of,
+            longest=provided.max_line_bytes,
+        )
+        return Sending(lines, LineEncoder(settings.origin), lines)
+
+    worker = Worker(WorkerSettings.of(settings), lambda: output.finishing, outlet=outlet)
+    yield ThreadExecutor(worker.run_all, output)
 
 
 def _source(settings: IngesterSettings, connection: Connection, counted: list[TableName]) -> SqlServerSource:

@@ -10,10 +10,16 @@ from contextlib import closing
 
 from common.buses import bus_of
 from ingester.settings import IngesterSettings
+from ingester.stdio.settings import StandardOutput
 
 
 def destination_of(settings: IngesterSettings) -> str:
-    """`ns.servicebus.windows.net/ingest-queue (server/database)`, in lower case. Opens nothing. Raises ConfigurationError."""
+    """`ns.servicebus.windows.net/ingest-queue (server/database)`, in lower case; of a provider `standard output (server/database)`.
+
+    Opens nothing. Raises ConfigurationError.
+    """
     queue, origin = settings.queue, settings.origin
+    if isinstance(queue, StandardOutput):
+        return f"{queue.where} ({origin.server}/{origin.database})".lower()
     with closing(bus_of(queue)) as bus:
         return f"{bus.hostname}/{queue.name} ({origin.server}/{origin.database})".lower()

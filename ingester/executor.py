@@ -1,4 +1,4 @@
-"""Port: where slices are drained. For users that is always Spark; in unit tests it is threads."""
+"""Port: where slices are drained. Spark, or threads of this process (`dstream provider`)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
@@ -265,12 +265,20 @@ class IngesterSettings(Topology):
         )
 
 
+T = TypeVar("T", bound=IngesterSettings)
+
+
 def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound[IngesterSettings]:
     """The ingester's settings, or every problem of its block."""
+    return bound_as(IngesterSettings, document, unset=unset)
+
+
+def bound_as(model: type[T], document: Document, *, unset: UnsetPolicy = "refuse") -> Bound[T]:
+    """The same as a model that has more settings."""
     block = document.block("ingester")
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing')])
-    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, _check_overrides, _check_transactions))
+    return bind(block, model, unset=unset, checks=(twice_listed, _check_overrides, _check_transactions))
 
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

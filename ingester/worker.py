@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from common.bus.ports import Sender
 from common.buses import bus_of
@@ -20,6 +22,7 @@ from common.errors import PermanentError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
 from common.side_topic import SideTopics
+from ingester.executor import Early
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed, unsettled, untouched
@@ -41,8 +44,37 @@ from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
 """Tables of a bundle that one task drains at a time: they mostly wait, and threads are cheaper than processes."""
+
 IDLE_SECONDS = 60.0
 """A bench that was idle for so long is closed: a connection costs the server memory, and opening it again takes half a second."""
+
+
+class Sending(NamedTuple):
+    """What a bench sends with, and the offsets that it moves."""
+
+    sender: Sender
+    encoder: Encoder
+    offsets: TakenOffsets
+
+
+Outlet = Callable[[TakenOffsets], Sending]
+"""Where all benches of a process send to; called for each, with the offsets of its database."""
+
+
+class _QueueOutlet:
+    """The ingest queue."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        # One for all benches, so that they share an identity's token. Proven, because the driver has signed in before it sent a task.
+        self._bus = bus_of(settings.queue, proven=True)
+
+    def __call__(self, offsets: TakenOffsets) -> Sending:
+        queue = self._settings.queue
+        sender: Sender = self._bus.sender(queue.name)
+        if queue.most_packed > 1:
+            sender = PackingSender(sender, queue.most_packed)
+        return Sending(sender, Encoder(self._settings.origin, queue.name, queue.ordering, queue.key_buckets), offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +138,22 @@ class OffsetsBeside:
 
 
 class Worker:
-    """The benches of one process, as many as were recently needed at once. `stopping`: a file that exists, on the driver's machine, once a stop
-    was requested.
+    """The benches of one process, as many as were recently needed at once. `stopping`: whether a stop was requested, as far as
+    it can be seen on this machine. `outlet`: the ingest queue unless given.
     """
 
-    def __init__(self, settings: WorkerSettings, stopping: Path, *, clock: SteadyClock = steady) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        stopping: Callable[[], bool],
+        *,
+        outlet: Outlet | None = None,
+        clock: SteadyClock = steady,
+    ) -> None:
         self._settings = settings
         self._stopping = stopping
         self._clock = clock
-        # One for all benches, so that they share an identity's token. Proven, because the driver has signed in before it sent a task.
-        self._bus = bus_of(settings.queue, proven=True)
+        self._outlet = outlet or _QueueOutlet(settings)
         self._reach = Reach(clock)
         self._idle: list[_Bench] = []
         self._lock = threading.Lock()
@@ -125,24 +163,28 @@ class Worker:
         """Drain every slice. A failure is the result of its slice. `driver` gets each result but the last as soon as it is there."""
         begun = self._clock()  # before the driver is asked: its answer counts from then on
         if driver is None or not driver.elsewhere:
-            results = self._run_all(bundle, driver, begun)
+            results = self.run_all(bundle, begun, self._early(driver))
         elif (now := self._reach.begin(driver, bundle)) is None:
             return [untouched(todo) for todo in bundle]
         else:
             with self._reach.listening(driver):
-                results = self._run_all(now, driver, begun)
+                results = self.run_all(now, begun, self._early(driver))
             if now is bundle:
                 results = [unsettled(result) for result in results]
         return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
 
-    def _run_all(self, bundle: Sequence[Slice], driver: Driver | None, begun: SteadyTime) -> list[SliceResult]:
+    def _early(self, driver: Driver | None) -> Early | None:
+        return None if driver is None else partial(self._reach.tell, driver)
+
+    def run_all(self, bundle: Sequence[Slice], begun: SteadyTime, early: Early | None = None) -> list[SliceResult]:
+        """Drain every slice. `begun`: since when their times count. `early` is called with each result but the last as soon as it is there."""
         if len(bundle) == 1:
             return [self._run(bundle[0], begun)]
         results: list[SliceResult] = []
         for ended in as_completed([self._threads.submit(self._run, todo, begun) for todo in bundle]):
             results.append(ended.result())
-            if driver is not None and len(results) < len(bundle):
-                self._reach.tell(driver, results[-1])
+            if early is not None and len(results) < len(bundle):
+                early(results[-1])
         return results
 
     def _run(self, todo: Slice, begun: SteadyTime) -> SliceResult:
@@ -185,7 +227,6 @@ class Worker:
         settings = self._settings
         connection = Connection(settings.db, proven=True)  # the driver has logged in before it sent a task
         sources = Connection(settings.db, proven=True)
-        sender: Sender = self._bus.sender(settings.queue.name)
         source = ReadAhead(
             sql_server_source(
                 sources,
@@ -195,13 +236,11 @@ class Worker:
                 query_mode=settings.query_mode,
             )
         )
-        queue = settings.queue
-        if queue.most_packed > 1:
-            sender = PackingSender(sender, queue.most_packed)
-        encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)
+        beside = OffsetsBeside(SqlServerOffsets(sources), SqlServerOffsets(connection), source.busy)
+        sender, encoder, offsets = self._outlet(beside)
         drain = Drain(
             source,
-            OffsetsBeside(SqlServerOffsets(sources), SqlServerOffsets(connection), source.busy),
+            offsets,
             sender,
             encoder,
             unix,
@@ -221,7 +260,7 @@ class Worker:
         return _Chunks(ChunkDrain(reader, SqlServerSnapshots(fence), drain, topics), fence)
 
     def _stops(self) -> bool:
-        return self._reach.stopping or self._stopping.exists()
+        return self._reach.stopping or self._stopping()
 
 
 def _close(benches: Sequence[_Bench]) -> None:
@@ -239,7 +278,7 @@ def run_bundle(
     global _worker
     if _worker is None:
         tell_stacks_on_signal()
-        _worker = Worker(settings or from_environment(), stopping)
+        _worker = Worker(settings or from_environment(), stopping.exists)
     return _worker.run(bundle, driver)
 
 

@@ -17,7 +17,7 @@ Location = tuple[str | int, ...]
 class Remark:
     """A setting that is worth a line in the log and is not a mistake: its older name is used, or it has no effect.
 
-    `event`: for the log. `setting`: its name as the file has it, dotted. `hint`: what to write instead.
+    `line`: 0 where there are no lines. `event`: for the log. `setting`: its name as the file has it, dotted. `hint`: what to write instead.
     """
 
     line: int

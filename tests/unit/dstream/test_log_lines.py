@@ -21,7 +21,14 @@ PASSED_ON: Final = "_tell_once"
 
 LOUD: Final = {"warning", "error", "critical", "exception"}
 
-NO_LINES: Final = {"az login", "dstream offsets moves", "dstream status", "ingester starting", "router starting"}
+NO_LINES: Final = {
+    "az login",
+    "dstream offsets moves",
+    "dstream status",
+    "ingester starting",
+    "provider starting",
+    "router starting",
+}
 """Quoted words that are no log event, or are put together of the stage's name and the rest."""
 
 COMPUTED: Final = {

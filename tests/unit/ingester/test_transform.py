@@ -160,6 +160,6 @@ def test_a_stride_whose_parts_drop_changes_still_comes_to_all_its_rows() -> None
 
 def test_the_transforms_of_the_settings_are_those_that_a_worker_drains_with(tmp_path: Path) -> None:
     given = replace(WorkerSettings.of(settings("Persons")), transforms=(Mask("ID"), Drop(frozenset(ROWS))))
-    bench = Worker(pickle.loads(pickle.dumps(given)), tmp_path / "stopping")._take()
+    bench = Worker(pickle.loads(pickle.dumps(given)), (tmp_path / "stopping").exists)._take()
     assert bench.drain.transforms == given.transforms
     bench.close()

@@ -49,7 +49,7 @@ def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
     with pytest.raises(Seen) as driver:
         wiring.run(configured, threading.Event())
     with pytest.raises(Seen) as task:
-        worker.Worker(WorkerSettings.of(configured), tmp_path / "stopping")._take()
+        worker.Worker(WorkerSettings.of(configured), (tmp_path / "stopping").exists)._take()
     assert (driver.value.options["query_mode"], task.value.options["query_mode"]) == (mode, mode)
 
 
@@ -57,7 +57,8 @@ def test_the_workers_source_makes_values_as_configured(monkeypatch: pytest.Monke
     monkeypatch.setattr(worker, "sql_server_source", recorder)
     with pytest.raises(Seen) as task:
         worker.Worker(
-            WorkerSettings.of(settings("Persons", before_images=True, decimals="number")), tmp_path / "stopping"
+            WorkerSettings.of(settings("Persons", before_images=True, decimals="number")),
+            (tmp_path / "stopping").exists,
         )._take()
     assert task.value.options == {
         "before_images": True,
@@ -76,14 +77,14 @@ def test_the_driver_and_the_workers_read_transactions_where_they_are_configured(
     with pytest.raises(Seen) as driver:
         wiring.run(configured, threading.Event())
     with pytest.raises(Seen) as task:
-        worker.Worker(WorkerSettings.of(configured), tmp_path / "stopping")._take()
+        worker.Worker(WorkerSettings.of(configured), (tmp_path / "stopping").exists)._take()
     assert driver.value.options["transactions"] is task.value.options["transactions"] is True
     assert driver.value.options["tables"]() == list(configured.tables)
 
 
 def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_path: Path) -> None:
     mark = tmp_path / "stopping"
-    bench = worker.Worker(WorkerSettings.of(settings("Persons")), mark)._take()
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), mark.exists)._take()
     assert bench.drain.stopping() is False
     mark.touch()
     assert bench.drain.stopping() is True
@@ -95,7 +96,7 @@ def test_a_result_brings_the_time_of_day_that_the_worker_took_it_for(tmp_path: P
         PERSONS, instance(), LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1)), 1, 2, 1.0, sent_at=UnixTime(5.0)
     )
     before = time.time()
-    bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)
     bench._drained = lambda todo: SliceResult(todo.table, None)  # type: ignore[method-assign]  # nothing is read
     [result] = bench.run([one])
     assert result.clock is not None
@@ -126,7 +127,9 @@ class _Closing:
 
 def test_benches_that_are_not_used_for_a_minute_are_closed_and_the_others_stay(tmp_path: Path) -> None:
     now = 0.0
-    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping", clock=lambda: SteadyTime(now))
+    staff = worker.Worker(
+        WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists, clock=lambda: SteadyTime(now)
+    )
     benches = [staff._take() for _ in range(3)]
     for bench in benches:
         staff._put_back(bench)
@@ -156,7 +159,7 @@ def test_chunks_have_connections_of_their_own_from_the_first_one_on_and_share_th
 
     monkeypatch.setattr(worker, "Connection", Noted)
     monkeypatch.setattr(ChunkDrain, "run", run)
-    bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")._take()
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)._take()
     assert len(opened) == 2
     at = LogPosition.end_of(lsn(1))
     chunk = Chunk("a", BaseTable(instance(), ("ID",), 1), 3, 10)
@@ -209,7 +212,7 @@ class _Telling:
 def test_all_but_the_last_result_are_told_early_and_a_driver_out_of_reach_is_tried_once_for_all_bundles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reached: bool, told: int
 ) -> None:
-    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)
     monkeypatch.setattr(staff, "_run", lambda todo, begun: SliceResult(todo, None))
     driver: Any = _Telling(reached=reached)
     bundle: Any = [PERSONS, ORDERS, PERSONS, ORDERS]
@@ -243,7 +246,9 @@ def test_slices_that_waited_for_an_executor_have_the_time_that_they_have_as_they
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     now = 0.0
-    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping", clock=lambda: SteadyTime(now))
+    staff = worker.Worker(
+        WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists, clock=lambda: SteadyTime(now)
+    )
     driver: Any = _Elsewhere(30.0)
     given: list[float | None] = []
 
@@ -263,7 +268,7 @@ def test_slices_that_waited_for_an_executor_have_the_time_that_they_have_as_they
 def test_slices_that_come_to_a_worker_as_the_driver_stops_are_not_begun_and_a_part_does_not_count_as_read(
     tmp_path: Path,
 ) -> None:
-    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)
     staff._drained = lambda todo: pytest.fail("it began")  # type: ignore[method-assign]
     driver: Any = _Elsewhere(None)
     whole, part = staff.run([todo(), todo(Part(1, 0, 2, ("ID",), 9))], driver)
@@ -272,7 +277,7 @@ def test_slices_that_come_to_a_worker_as_the_driver_stops_are_not_begun_and_a_pa
 
 
 def test_a_single_slice_elsewhere_hears_of_a_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)
     driver: Any = _Elsewhere(30.0, stopping=True)
 
     def drained(one: Slice) -> SliceResult:
