@@ -56,6 +56,8 @@ class Property:
     SCHEMA_VERSION: Final = "schema_version"
     OVERSIZE: Final = "oversize"
     """Present, and true, in a stand-in only: what the router dead-letters and never delivers."""
+    SET_ASIDE: Final = "set_aside"
+    """Present only in a change that is dead-lettered and never delivered: why, in words without values of the row."""
 
 
 class Excess(TypedDict):

@@ -66,5 +66,7 @@ class Change:
     """What its metadata says of its transaction; None unless `transactions` is on."""
     schema_version: str = ""
     """Names the columns that `data` and `before` have, with their types (ingester/schema)."""
+    set_aside: str | None = None
+    """Why it is to be dead-lettered in the order of the others instead of delivered, in words without values; None: it is delivered."""
     topic: str | None = None
     """The topic that it goes to instead of its table's; it then has a session of its own."""

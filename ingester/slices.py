@@ -22,6 +22,7 @@ from ingester.oversize import Oversized
 from ingester.position import Position
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CaptureInstance, Part
+from ingester.transform import SetAside
 
 Piece = Part | ChunkId
 
@@ -109,7 +110,8 @@ class SliceResult:
     `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None without a page.
     `refusals`: how many sends a throttling namespace refused; `throttled`: what it answered.
     `changes`: how many were sent; `dropped`: how many a transform left out.
-    `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
+    `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`. `filter_failed`: those on which the filter
+    failed and which were sent to be dead-lettered.
     A `part` moves no offset: its `position` is where it began, and the other values are what it sent.
     `unsent`: seconds that the queue had accepted nothing when a send failed; None if the trouble is another one.
     `lost`: the trouble is a lost connection to SQL Server.
@@ -137,6 +139,7 @@ class SliceResult:
     clock: WorkerClock | None = None
     unreached: str | None = None
     dropped: int = 0
+    filter_failed: SetAside | None = None
     chunk: ChunkId | None = None
     done: ChunkDone | None = None
 

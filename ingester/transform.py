@@ -1,21 +1,48 @@
 """Transforms: what is done with a change before it is encoded, such as masking a column or leaving a row out. Pure.
 
-A transform may never change which change it is: table, position, operation and key make the message's id and its order. It drops a change by
-returning None; nothing else leaves a change out, and the drain counts what was dropped.
+A transform may never change which change it is: table, position, operation and key make the message's id and its order. It sends what it
+returns; it drops a change by returning None; it sets one aside by returning it with `set_aside`, which is sent as well, in its order, and
+which the router dead-letters. Nothing else leaves a change out, and the drain counts what was dropped and set aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from common.errors import PermanentError
 from ingester.change import Change
+from ingester.position import Position
 
 
 class FilterFailed(Exception):
     """Why a filter has no answer for a change, in words that name no value of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Changes that were sent to be dead-lettered because the filter failed on them. `why`: of the first one."""
+
+    count: int
+    first: Position
+    why: str
+
+
+def set_aside(changes: Iterable[Change]) -> SetAside | None:
+    """Those among `changes` that are set aside; None where none is."""
+    return together(
+        SetAside(1, change.position, change.set_aside) for change in changes if change.set_aside is not None
+    )
+
+
+def together(found: Iterable[SetAside | None]) -> SetAside | None:
+    """What several parts set aside, as one."""
+    each = [one for one in found if one is not None]
+    if not each:
+        return None
+    first = min(each, key=lambda one: one.first)
+    return SetAside(sum(one.count for one in each), first.first, first.why)
 
 
 class Transform(Protocol):
@@ -27,7 +54,7 @@ class Transform(Protocol):
         ...
 
     def __call__(self, change: Change) -> Change | None:
-        """The change to send in its place, or None to drop it."""
+        """The change to send in its place, or None to drop it. Raises FilterFailed where a filter decides that the table stops."""
         ...
 
 
@@ -68,6 +95,11 @@ def _through(change: Change, transforms: Sequence[Transform]) -> Change | None:
     for transform in transforms:
         try:
             made = transform(found)
+        except FilterFailed as failed:
+            raise PermanentError(
+                f"filtering changes of {change.table.key}: {failed}, at the change at {change.position}",
+                hint='correct the filter, or set on_filter_error = "dead_letter"; then restart the ingester',
+            ) from None
         except Exception as error:
             # The error's text may quote the row's values, so only its type is shown.
             raise _failure(transform, change, f"raised {type(error).__name__}") from error

@@ -18,7 +18,13 @@ from common.message import Body, Message, Property
 from common.names import TableName
 
 Reason = Literal[
-    "MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Refused", "Oversize"
+    "MalformedMessage",
+    "MissingDestination",
+    "UnknownDestination",
+    "MessageTooLarge",
+    "Refused",
+    "Oversize",
+    "FilterFailed",
 ]
 
 REASONS: Final = frozenset(get_args(Reason))
@@ -36,6 +42,9 @@ SEND_AGAIN = f"{ADD_IT}, {COPY}"
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,20}")
 """A log sequence number is 10 octets."""
 
+_WHY = 1000
+"""The most characters of the reason why a change was set aside."""
+
 _KEY_TEXT = 500
 """The most characters of a row's key in a description."""
 
@@ -52,8 +61,8 @@ class Poison:
 
     @property
     def stops(self) -> bool:
-        """Whether `on_poison = "stop"` applies: a stand-in for an oversize change was sent in order to be dead-lettered."""
-        return self.reason != "Oversize"
+        """Whether `on_poison = "stop"` applies: some messages were sent in order to be dead-lettered."""
+        return self.reason not in ("Oversize", "FilterFailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,8 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
         return Poison(delivery, "MalformedMessage", delivery.fault)
     if delivery.message.application_properties.get(Property.OVERSIZE) is True:
         return Poison(delivery, "Oversize", _oversize(delivery.message))
+    if Property.SET_ASIDE in delivery.message.application_properties:
+        return Poison(delivery, "FilterFailed", _set_aside(delivery.message))
     named: object = delivery.message.application_properties.get(Property.DESTINATION)
     if named is None:
         try:
@@ -166,6 +177,15 @@ def _oversize(message: Message) -> str:
     return (
         f"{where} with key {key[:_KEY_TEXT]} at {position} fits no message: {size} bytes, and the queue takes {limit}"
     )
+
+
+def _set_aside(message: Message) -> str:
+    """The change that an ingester set aside, and why; from its properties alone, because the body has the row."""
+    told = message.application_properties
+    lsn, why = told.get(Property.LSN), told[Property.SET_ASIDE]
+    at = f" at commit LSN 0x{lsn}" if isinstance(lsn, str) and _HEXADECIMAL.fullmatch(lsn) else ""
+    cause = why[:_WHY] if isinstance(why, str) and why else "the ingester set it aside"
+    return f"a change of {table_of(message) or 'an unnamed table'}{at} is not delivered: {cause}"
 
 
 def _name(value: object) -> str:

@@ -189,6 +189,7 @@ def _kind(message: Message) -> tuple[str, ...] | None:
         and b"\n" not in message.body
         and all(type(value) in _PLAIN for value in properties.values())
         and Property.OVERSIZE not in properties  # a stand-in is dead-lettered alone
+        and Property.SET_ASIDE not in properties  # and so is a change that is set aside
     )
     return ("", *properties) if plain else None
 

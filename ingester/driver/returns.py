@@ -112,6 +112,17 @@ class Returns:
                 bytes=found.size,
                 limit=found.limit,
             )
+        if (failed := result.filter_failed) is not None:
+            _, lsn, _, seqval = failed.first.place()
+            log.warning(
+                "filter failed on changes, sent to be dead-lettered",
+                table=result.table.key,
+                changes=failed.count,
+                first_lsn=lsn,
+                first_seqval=seqval,
+                error=failed.why,
+                hint="correct the filter; docs/fail.md says how the dead letters are sent again",
+            )
 
     def _goes_on(self, table: TrackedTable, result: SliceResult) -> TrackedTable | None:
         if result.trouble is not None:

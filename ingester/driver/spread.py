@@ -12,6 +12,7 @@ from math import ceil
 
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Part, Stride
+from ingester.transform import together
 
 _GRAVITY = (
     Trouble.LEASE_LOST,
@@ -50,7 +51,7 @@ def whole(results: Sequence[SliceResult]) -> SliceResult:
     troubled = [result for result in results if result.trouble is not None]
     if troubled:
         worst = min(troubled, key=lambda result: _GRAVITY.index(result.trouble or Trouble.TRANSIENT))
-        return replace(worst, changes=0, dropped=0, pages=0, set_aside=(), part=None)
+        return replace(worst, changes=0, dropped=0, pages=0, set_aside=(), filter_failed=None, part=None)
     aside = sorted((found for result in results for found in result.set_aside), key=lambda found: found.position)
     return replace(
         results[0],
@@ -60,5 +61,6 @@ def whole(results: Sequence[SliceResult]) -> SliceResult:
         row_bytes=max((result.row_bytes for result in results if result.row_bytes is not None), default=None),
         page_rows=min((result.page_rows for result in results if result.page_rows is not None), default=None),
         set_aside=tuple(aside),
+        filter_failed=together(result.filter_failed for result in results),
         part=None,
     )

@@ -97,7 +97,7 @@ class Drain:
                     self.offsets.commit(table, todo.epoch, seen=seen, position=end)
                     progress.position = seen = end
                 after = end
-                progress.passed(out, done)
+                progress.passed(out, done, ready.changes)
             if (stopped := refused or (ready.failure if done == ready.end else None)) is not None:
                 raise stopped
             if not whole:
@@ -126,7 +126,7 @@ class Drain:
             raise refused
         self.offsets.commit(todo.table, todo.epoch, seen=seen, position=todo.upto)
         progress.position = todo.upto
-        progress.passed(out, out.end)
+        progress.passed(out, out.end, ())
         return True
 
 

@@ -50,6 +50,8 @@ class Encoder:
         held = properties(change, self._origin, identified)
         if stands_in:
             held[Property.OVERSIZE] = True
+        if change.set_aside is not None:
+            held[Property.SET_ASIDE] = change.set_aside
         return Message(
             body=body,
             message_id=identified.event_id,

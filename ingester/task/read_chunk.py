@@ -222,7 +222,7 @@ class _Run:
         out, refused = self.pages.send(self.todo, changes, self.progress)
         done = ready.done(out.end)
         left = 0 if leaves_out is None else sum(change.key in leaves_out.keys for change in piece.changes[:done])
-        self.progress.passed(out, done, left_out=left)
+        self.progress.passed(out, done, changes, left_out=left)
         self._passed(piece.keys[:done])
         if (stopped := refused or (ready.failure if done == ready.end else None)) is not None:
             raise stopped

@@ -31,7 +31,7 @@ from ingester.source import CaptureInstance, Page, PageQuery, Source
 from ingester.task.encode import Encoder
 from ingester.task.identity import identity
 from ingester.task.page_size import learnt, page_rows
-from ingester.transform import Transform, transformed
+from ingester.transform import Transform, set_aside, transformed
 from ingester.window import gap
 
 REPORT_SECONDS = 10.0
@@ -152,13 +152,14 @@ class Replayer:
 
     def _send(self, instance: CaptureInstance, changes: Sequence[Change]) -> None:
         ready = transformed(changes, (*self.transforms, *self._shape(instance).transforms))
-        messages = [self.encode.message(change) for change in ready.changes]
+        sent = self._without_set_aside(ready.changes)
+        messages = [self.encode.message(change) for change in sent]
         self._row_bytes = learnt(self._row_bytes, messages)
         at = 0
         while at < len(messages):
             self._refuse_stopped()
-            accepted = self._accepted(instance, ready.changes, messages, at)
-            self._count(ready.changes[at : at + accepted])
+            accepted = self._accepted(instance, sent, messages, at)
+            self._count(sent[at : at + accepted])
             at += accepted
             if accepted:
                 self._report()
@@ -168,6 +169,20 @@ class Replayer:
 
     def _shape(self, instance: CaptureInstance) -> Compiled:
         return compiled(self.shape, instance, sends_before=self.before_images, metadata=self.encode.metadata)
+
+    def _without_set_aside(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """A replay goes past the router, which alone keeps from subscribers what is set aside: they do not get it from here either."""
+        if (found := set_aside(changes)) is None:
+            return changes
+        log.warning(
+            "filter failed on changes; the replay leaves them out",
+            replay=self.encode.replay.id,
+            changes=found.count,
+            first_lsn=lsn_of(found.first),
+            error=found.why,
+            hint="correct the filter and ask for the replay again",
+        )
+        return [change for change in changes if change.set_aside is None]
 
     def _accepted(
         self, instance: CaptureInstance, changes: Sequence[Change], messages: Sequence[Message], at: int

@@ -22,6 +22,7 @@ from ingester.slices import Slice, SliceResult
 from ingester.task.encode import Encoder
 from ingester.task.limits import Bounds
 from ingester.task.page_size import learnt, page_rows
+from ingester.transform import SetAside, set_aside, together
 
 _PATIENCE = 30.0
 """Seconds for which a namespace may refuse everything before the slice gives up. On a busy namespace ten seconds without credits are common."""
@@ -48,6 +49,7 @@ class SliceProgress:
     dropped: int = 0
     pages: int = 0
     set_aside: tuple[Oversized, ...] = ()
+    filter_failed: SetAside | None = None
     refusals: int = 0
     throttled: str = ""
     unsent: float | None = None
@@ -81,12 +83,14 @@ class SliceProgress:
             raise
         self.unanswered = False
 
-    def passed(self, out: Outgoing, done: int, *, left_out: int = 0) -> None:
-        """Count a page of which `done` changes need nothing more. `left_out`: those that were left out, and by no transform."""
+    def passed(self, out: Outgoing, done: int, changes: Sequence[Change], *, left_out: int = 0) -> None:
+        """Count a page of which `done` changes need nothing more. `changes`: what of it was to be sent. `left_out`: those that were left
+        out, and by no transform."""
         self.changes += out.end
         self.dropped += done - out.end - left_out
         self.pages += 1
         self.set_aside += out.set_aside
+        self.filter_failed = together([self.filter_failed, set_aside(changes[: out.end])])
 
     def result(self, todo: Slice, *, more: bool) -> SliceResult:
         return SliceResult(
@@ -103,6 +107,7 @@ class SliceProgress:
             throttled=self.throttled,
             unsent=self.unsent,
             dropped=self.dropped,
+            filter_failed=self.filter_failed,
             chunk=None if todo.chunk is None else todo.chunk.id,
         )
 

@@ -22,6 +22,12 @@ OVERSIZE = Metric(
     "Changes that are too large for a message; stand-ins were sent for dead-lettering.",
     ("table",),
 )
+FILTER_FAILED = Metric(
+    "dstream_ingester_filter_failed_total",
+    "counter",
+    "Changes on which the filter failed; they were sent to be dead-lettered.",
+    ("table",),
+)
 GAPS = Metric(
     "dstream_ingester_gaps_skipped_total", "counter", 'Gaps skipped (`on_gap = "skip"` or `"snapshot"`).', ("table",)
 )
@@ -111,6 +117,7 @@ METRICS = (
     PAGES,
     DROPPED,
     OVERSIZE,
+    FILTER_FAILED,
     GAPS,
     ROWS,
     SNAPSHOTS,
@@ -146,6 +153,7 @@ def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
         yield PAGES(table.pages, key)
         yield DROPPED(table.dropped, key)
         yield OVERSIZE(table.oversize, key)
+        yield FILTER_FAILED(table.filter_failed, key)
         yield GAPS(table.gaps, key)
         yield ROWS(table.rows, key)
         yield SNAPSHOTS(table.snapshots, key)

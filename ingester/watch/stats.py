@@ -57,6 +57,7 @@ class TableFigures:
     pages: int = 0
     dropped: int = 0
     oversize: int = 0
+    filter_failed: int = 0
     gaps: int = 0
     rows: int = 0
     snapshots: int = 0
@@ -249,6 +250,7 @@ class IngesterStats:
                 pages=known.pages + result.pages,
                 dropped=known.dropped + result.dropped,
                 oversize=known.oversize + len(result.set_aside),
+                filter_failed=known.filter_failed + (result.filter_failed.count if result.filter_failed else 0),
                 failures=failures,
             )
 

@@ -59,7 +59,7 @@ def test_the_tables_of_properties_are_the_contract_with_the_values_of_the_insert
     rows = {row[0].strip("`"): row[2].strip("`") for row in table("Properties of the message")}
     names = {value for name, value in vars(Property).items() if name.isupper()}
     assert set(rows) == {*held, *names}
-    assert rows == {**held, **application, "oversize": ""}
+    assert rows == {**held, **application, "oversize": "", "set_aside": ""}
 
 
 def consumer() -> Any:

@@ -14,7 +14,7 @@ from ingester.change import Change, Operation
 from ingester.position import Position
 from ingester.slices import SliceResult, Trouble
 from ingester.source import Part
-from ingester.transform import Transform
+from ingester.transform import FilterFailed, SetAside, Transform
 from ingester.worker import Worker
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import PERSONS, position
@@ -59,6 +59,30 @@ class Fail:
         return change
 
 
+@dataclass(frozen=True)
+class Aside:
+    """Sets the changes at these positions aside."""
+
+    positions: frozenset[Position]
+    name: str = "filter"
+
+    def __call__(self, change: Change) -> Change | None:
+        return replace(change, set_aside=f"why {change.position}") if change.position in self.positions else change
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """A filter that fails at a position."""
+
+    position: Position
+    name: str = "filter"
+
+    def __call__(self, change: Change) -> Change | None:
+        if change.position == self.position:
+            raise FilterFailed("the filter fails: division by zero (data.ID is an int)")
+        return change
+
+
 def drained(*transforms: Transform, rows: int = 5, part: Part | None = None) -> tuple[Bench, SliceResult]:
     bench = Bench()
     bench.drain = replace(bench.drain, transforms=transforms)
@@ -99,6 +123,39 @@ def test_a_transform_that_raises_stops_the_table_before_its_change(at: int, rows
     assert result.hint == "fix the transform or remove it, and restart the ingester"
     assert bench.sent() == EXPECTED[: at - left_out]
     assert (result.position, result.changes, result.dropped) == (ROWS[at - 1] if at else None, at - left_out, left_out)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 5, 12, 13])
+@pytest.mark.parametrize("places", [{0}, {3, 7}, {11}, set(range(12))], ids=lambda places: str(len(places)))
+def test_a_change_that_is_set_aside_keeps_its_order_and_offset_and_is_shaped_as_it_would_be_sent(
+    places: set[int], rows: int
+) -> None:
+    bench, result = drained(Aside(frozenset(ROWS[at] for at in places)), Mask("ID"), rows=rows)
+    assert bench.sent() == EXPECTED
+    told = [message.application_properties.get("set_aside") for message in bench.sender.sent]
+    assert told == [f"why {ROWS[at]}" if at in places else None for at in range(12)]
+    assert {json.loads(message.body)["data"]["ID"] for message in bench.sender.sent} == {"***"}
+    assert (result.trouble, result.position, result.changes, result.dropped) == (None, ROWS[-1], 12, 0)
+    first = min(places)
+    assert result.filter_failed == SetAside(len(places), ROWS[first], f"why {ROWS[first]}")
+
+
+def test_only_what_was_sent_counts_as_set_aside() -> None:
+    bench = Bench()
+    sender = Picky(refuses=frozenset({EXPECTED[5]}))
+    bench.drain = replace(bench.drain, sender=sender, transforms=(Aside(frozenset({ROWS[1], ROWS[5], ROWS[8]})),))
+    result = bench.drain.run(replace(bench.todo, rows=12))
+    assert (result.trouble, result.position) == (Trouble.PERMANENT, ROWS[4])
+    assert result.filter_failed == SetAside(1, ROWS[1], f"why {ROWS[1]}")
+    assert drained(Mask("ID"))[1].filter_failed is None
+
+
+def test_a_filter_that_fails_stops_the_table_before_the_change_and_says_why() -> None:
+    bench, result = drained(Filtering(ROWS[5]))
+    assert (result.trouble, result.position, bench.sent()) == (Trouble.PERMANENT, ROWS[4], EXPECTED[:5])
+    for fact in ("dbo.Persons", "division by zero (data.ID is an int)", ROWS[5].lsn.hex, ROWS[5].seqval.hex()):
+        assert fact in result.message
+    assert "on_filter_error" in str(result.hint)
 
 
 def test_what_a_transform_drops_goes_no_further() -> None:

@@ -84,6 +84,17 @@ def test_a_stand_in_for_what_fits_no_message_stops_nothing() -> None:
     assert bodies(bench.topics["persons"]) == ["persons-1"]
 
 
+def test_a_change_that_is_set_aside_stops_nothing_and_is_never_delivered() -> None:
+    bench = Bench(on_poison="stop")
+    bench.put("persons", 1)
+    properties = {"destination": "persons", "set_aside": "the filter fails"}
+    bench.queue.held.append(Held(Message(b"{}", "aside", "persons", application_properties=properties)))
+    bench.put("persons", 2)
+    bench.run()
+    assert [reason for _, reason, _ in bench.queue.dead] == ["FilterFailed"]
+    assert bodies(bench.topics["persons"]) == ["persons-1", "persons-2"]
+
+
 def test_without_sessions_there_is_nothing_to_stop_and_poison_is_dead_lettered() -> None:
     bench = Bench(sessions=False, on_poison="stop")
     put_raw(bench, b"{", "bad", "persons")

@@ -153,3 +153,35 @@ def test_a_forged_stand_in_is_dead_lettered_without_nonsense_in_its_description(
 @pytest.mark.parametrize("value", [False, "true", 1.0])
 def test_only_a_true_oversize_marks_a_stand_in(value: PropertyValue) -> None:
     assert plan([delivery(b"{}", {**STAND_IN, "oversize": value})], KNOWN).poison == ()
+
+
+SET_ASIDE: dict[str, PropertyValue] = {
+    "destination": "srv.db.persons.events",
+    "schema": "dbo",
+    "table": "Persons",
+    "lsn": "0000003600000b200003",
+    "set_aside": "the filter fails: division by zero (data.Id is an int)",
+}
+
+
+def test_a_change_that_is_set_aside_is_no_change_and_says_why_and_nothing_of_its_body() -> None:
+    poison = poison_of(delivery(b'{"data": {"Name": "Jaroslava"}}', SET_ASIDE))
+    assert (poison.reason, poison.stops) == ("FilterFailed", False)
+    assert poison.description == (
+        "a change of dbo.Persons at commit LSN 0x0000003600000b200003 is not delivered: the filter fails: division by zero (data.Id is an int)"
+    )
+
+
+@pytest.mark.parametrize("value", ["", True, False, 0, b"why"])
+def test_whatever_the_property_says_a_change_that_has_it_is_never_delivered(value: PropertyValue) -> None:
+    poison = poison_of(delivery(b"{}", {"destination": "srv.db.persons.events", "set_aside": value}))
+    assert poison.reason == "FilterFailed"
+    assert poison.description == "a change of an unnamed table is not delivered: the ingester set it aside"
+
+
+def test_a_long_reason_is_cut() -> None:
+    assert len(poison_of(delivery(b"{}", {**SET_ASIDE, "set_aside": "x" * 100_000})).description) < 1200
+
+
+def test_a_stand_in_for_a_change_that_is_set_aside_is_one_for_what_fits_no_message() -> None:
+    assert poison_of(delivery(b"{}", {**SET_ASIDE, "oversize": True})).reason == "Oversize"

@@ -154,6 +154,7 @@ def test_a_change_alone_is_sent_as_it_always_was() -> None:
         replace(change(2), content_type="text/plain"),
         replace(change(2), correlation_id="c"),
         replace(change(2), application_properties={"table": "t", "oversize": True}),
+        replace(change(2), application_properties={"table": "t", "set_aside": "the filter fails"}),
         replace(change(2), application_properties={"octets": b"x"}),
         replace(change(2), application_properties={"real": float("nan")}),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import cycle, pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ from common.clock import SteadyTime, UnixTime
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Ordering, TableName
+from ingester.change import Change
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import _KILL_SECONDS, Loop
@@ -31,6 +32,7 @@ from ingester.spark import jvm as spark_jvm
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.waiting import GRACE
 from ingester.task.drain import Drain
+from ingester.transform import Transform
 from ingester.watch.stats import IngesterStats
 from tests.fakes.history import FakeChunks, FakeSnapshots
 from tests.fakes.ingester import (
@@ -62,6 +64,7 @@ class World:
         rows: int = 5,
         shared: bool = False,
         stand_ins: bool = False,
+        transforms: Sequence[Transform] = (),
         slots: int = 2,
         ordering: Ordering = "table",
         tables: Sequence[TableName] = (PERSONS, ORDERS),
@@ -96,7 +99,17 @@ class World:
             places=places,
         )
         self.executor = ThreadExecutor(
-            Drain(source or self.source, self.offsets, self.sender, encoder(), self.unix, self.now, stand_ins), slots
+            Drain(
+                source or self.source,
+                self.offsets,
+                self.sender,
+                encoder(),
+                self.unix,
+                self.now,
+                stand_ins,
+                transforms=transforms,
+            ),
+            slots,
         )
         self.chunks = FakeChunks(self.rows, self.snapshots, self._read)
         self.executor.chunks = self.chunks.run
@@ -390,6 +403,32 @@ def test_a_change_that_is_set_aside_is_told_once_with_its_key_and_its_table_goes
     assert (warning["table"], warning["key"], warning["lsn"]) == ("dbo.Persons", '{"ID":2}', lsn(2).hex)
     assert warning["bytes"] > warning["limit"] == 262_144
     assert (len(world.sent()), len(world.sent("Orders"))) == (3, 6)
+
+
+@dataclass(frozen=True)
+class Fails:
+    """A filter that fails on every change of Persons, and sets it aside."""
+
+    name: str = "filter"
+
+    def __call__(self, change: Change) -> Change | None:
+        return change if change.table != PERSONS else replace(change, set_aside="the filter fails: no reason")
+
+
+def test_changes_on_which_the_filter_failed_are_told_once_a_slice_and_counted() -> None:
+    world = World(rows=3, transforms=(Fails(),))
+    world.at(3, lambda: world.commit(2))
+    world.at(5, lambda: world.commit(3, name="sales_Orders"))
+    _, logs = world.run(100)
+    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert warning["event"] == "filter failed on changes, sent to be dead-lettered"
+    assert (warning["table"], warning["changes"], warning["first_lsn"]) == ("dbo.Persons", 3, lsn(2).hex)
+    assert warning["error"] == "the filter fails: no reason"
+    figures = world.stats.figures().tables
+    assert {name: (each.changes, each.filter_failed, each.dropped) for name, each in figures.items()} == {
+        PERSONS: (3, 3, 0),
+        ORDERS: (3, 0, 0),
+    }
 
 
 def test_the_driver_remembers_how_wide_a_tables_rows_are() -> None:

@@ -17,6 +17,7 @@ from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
 from ingester.source import Part, Stride
 from ingester.sqlserver.position import LogPosition
 from ingester.task.drain import Drain
+from ingester.transform import SetAside
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 
 TODO = Slice(PERSONS, instance(), position(1), LogPosition.end_of(lsn(9)), epoch=7, rows=8, seconds=10)
@@ -59,6 +60,15 @@ def test_parts_that_were_all_sent_add_up() -> None:
     )
     assert (found.changes, found.pages, found.row_bytes, found.page_rows) == (10, 2, 30.0, 9)
     assert (found.set_aside, found.part, found.trouble) == ((aside[1], aside[0]), None, None)
+
+
+def test_what_parts_set_aside_adds_up_and_the_first_in_the_log_is_named() -> None:
+    late, early = SetAside(2, position(7), "late"), SetAside(3, position(4), "early")
+    assert whole([came(filter_failed=late), came(), came(filter_failed=early)]).filter_failed == SetAside(
+        5, position(4), "early"
+    )
+    assert whole([came(), came()]).filter_failed is None
+    assert whole([came(filter_failed=late), came(Trouble.TRANSIENT, filter_failed=early)]).filter_failed is None
 
 
 def test_whatever_a_result_counts_adds_up() -> None:

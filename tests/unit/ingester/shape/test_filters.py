@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 
 import orjson
@@ -214,6 +216,18 @@ def test_no_filter_runs_for_long_on_a_large_row(text: str) -> None:
     with suppress(FilterFailed):
         compile_filter(text)(row, None, METADATA)
     assert time.process_time() - begun < 10
+
+
+def test_the_expressions_of_the_page_can_be_used() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "shape.md").read_text(encoding="utf-8")
+    table = page.partition("| to ask |")[2].partition("\n\n")[0].replace("\\|", "|")
+    found = re.findall(r"`([^`]*(?:==|>|\(data|With\(|matches\(|\bin )[^`]*)`", table)
+    assert len(found) >= 10
+    for text in found:
+        assert compile_filter(text).columns is not None
+    example = re.search(r'filter     = "(.*)"', page)
+    assert example is not None
+    assert compile_filter(example[1]).columns == frozenset({"Status"})
 
 
 def test_one_filter_serves_several_threads() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import orjson
 import pytest
@@ -15,6 +16,7 @@ from common.clock import SteadyTime
 from common.errors import ConnectionLost, EntityUnavailable, PermanentError, Stopped, TransientError
 from common.message import Message
 from common.names import Origin
+from ingester.change import Change
 from ingester.history.replay import CleanedUp, Replay
 from ingester.source import CaptureInstance
 from ingester.sqlserver.position import LogPosition
@@ -29,6 +31,17 @@ IN_RANGE = [p for p in ROWS if 2 <= int(p.lsn.hex, 16) <= 4]
 
 def event_id(at: LogPosition) -> str:
     return f"database.dbo.Persons:{at.lsn.hex}-{at.command_id}-{at.seqval.hex()}-{at.operation}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A transform of a function."""
+
+    make: Callable[[Change], Change | None]
+    name: str = "filter"
+
+    def __call__(self, change: Change) -> Change | None:
+        return self.make(change)
 
 
 class Topic:
@@ -95,6 +108,23 @@ def test_whole_transactions_of_the_range_are_sent_once_and_in_order(rows: int) -
     bench.replayer.run()
     assert bench.originals() == EXPECTED
     assert bench.replayer.progress.sent == 12
+
+
+def test_a_change_that_is_set_aside_is_left_out_and_told_and_the_others_go_on() -> None:
+    """A replay goes past the router, which would keep it from the subscribers."""
+
+    def fails(change: Change) -> Change | None:
+        return replace(change, set_aside="the filter fails") if change.position in aside else change
+
+    aside = {IN_RANGE[2], IN_RANGE[3]}
+    bench = Bench(4)
+    bench.replayer.transforms = (Named(fails),)
+    with capture_logs() as lines:
+        bench.replayer.run()
+    assert bench.originals() == [event_id(p) for p in IN_RANGE if p not in aside]
+    assert bench.replayer.progress.sent == 10
+    (line,) = [line for line in lines if line["event"] == "filter failed on changes; the replay leaves them out"]
+    assert (line["changes"], line["error"]) == (2, "the filter fails")
 
 
 def test_a_message_says_which_replay_it_is_of_and_has_the_tables_session() -> None:
