@@ -12,6 +12,8 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
+from ingester.shape.check import columns_read, judge_shape
+from ingester.shape.table_shape import TableShape
 from ingester.source import CaptureInstance, Probe
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.change_table import change_table
@@ -121,7 +123,7 @@ class _Database:
             table, state, answer = each.name, states[each.name], Probe(None, {})
             try:
                 for instance in state.instances:
-                    self._readable_columns(instance)
+                    self._readable_columns(instance, each.shape)
                 stored = self._stored(table) if state.instances else Claimed(None)
                 offset = stored.position
                 if stored.source not in (None, source_of(state.instances)):
@@ -135,6 +137,8 @@ class _Database:
                 continue
             columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
             yield from judge_table(table, state, offset, answer, columns, on_gap=each.on_gap, session=self.session)
+            for instance in state.instances[-1:]:
+                yield from judge_shape(each.shape, instance)
 
     def _gating_roles(self, table: TableName) -> list[str]:
         try:
@@ -145,13 +149,15 @@ class _Database:
     def _moved(self, table: TableName) -> str:
         return queries_of_offsets.to_send_elsewhere(table.key, self._destination)
 
-    def _readable_columns(self, instance: CaptureInstance) -> None:
+    def _readable_columns(self, instance: CaptureInstance, shape: TableShape) -> None:
         """Raises PermanentError for a column whose type is not supported, as a worker would."""
         settings = self._settings
+        columns = columns_read(shape, instance)
         RowReader(
             change_table(instance),
             decimals_as_numbers=settings.decimals == "number",
             before_images=settings.before_images,
+            columns=columns,
         )
 
     def _stored(self, table: TableName) -> Claimed:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from common.check import NOT_KNOWN, Finding, Fix, Outcome, by_hand, by_sql, fail, failed, ok, warn
 from common.errors import ConnectionLost, DStreamError, TransientError
 from common.names import TableName
-from ingester.history.rows import BaseTable, RowsQuery
+from ingester.history.rows import RowsQuery
 from ingester.settings import IngesterSettings, TableSettings
+from ingester.shape.check import columns_read
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection
@@ -77,7 +78,7 @@ def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, 
     subject = f"{_SUBJECT} of {each.name.key}"
     try:
         base = rows.table(instance)
-        _one_row(rows, base)
+        _one_row(rows, RowsQuery(base, 1, columns=columns_read(each.shape, instance)))
     except ConnectionLost:
         raise
     except TransientError as error:
@@ -103,12 +104,12 @@ def _fix(error: DStreamError, table: TableName, session: Session) -> Fix:
     return by_sql(rights.read_table(session.user, table)) if "GRANT SELECT" in (error.hint or "") else NOT_KNOWN
 
 
-def _one_row(rows: SqlServerRows, base: BaseTable) -> None:
+def _one_row(rows: SqlServerRows, query: RowsQuery) -> None:
     """Reads it, as a task would."""
-    if base.order:
-        rows.page(RowsQuery(base, 1))
+    if query.table.order:
+        rows.page(query)
     else:
-        with rows.in_one_pass(RowsQuery(base, 1)) as pages:
+        with rows.in_one_pass(query) as pages:
             pages.next()
 
 

@@ -1,0 +1,91 @@
+"""A query for some of the columns: only these are selected, with their key, their bits of the update mask and what is not captured of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from common.errors import PermanentError
+from ingester.change import Change, Operation
+from ingester.source import PageQuery, Part, ProbeRequest
+from ingester.sqlserver.connection import Connection
+from tests.contracts.source.conftest import Places
+from tests.contracts.source.test_source import Place
+
+
+@pytest.fixture
+def place(places: Places) -> Place:
+    found = places()
+    found.execute("INSERT INTO dbo.Persons VALUES (1, N'one', N'bio')")
+    found.execute("UPDATE dbo.Persons SET Name = N'two' WHERE ID = 1")
+    found.execute("UPDATE dbo.Persons SET Bio = N'other' WHERE ID = 1")
+    found.execute("DELETE FROM dbo.Persons WHERE ID = 1")
+    found.scan()
+    return found
+
+
+def read(
+    place: Place, columns: tuple[str, ...] | None, *, before: bool = False, part: Part | None = None
+) -> list[Change]:
+    instance = place.instance()
+    upto = place.source.probe([ProbeRequest(instance, None)]).upto
+    assert upto is not None
+    return list(place.source.page(PageQuery(instance, instance.start, upto, 100, part, columns, before)).changes)
+
+
+@pytest.mark.parametrize("columns", [("Name",), ("ID", "Name"), ("ID", "Bio"), ("ID",)])
+def test_only_the_columns_that_are_asked_for_and_the_key_are_there(place: Place, columns: tuple[str, ...]) -> None:
+    wanted = {"ID", *columns}
+    everything = read(place, None)
+    expected = [
+        replace(
+            change,
+            data={name: value for name, value in change.data.items() if name in wanted},
+            changed_columns=tuple(name for name in change.changed_columns if name in wanted),
+            unavailable=tuple(name for name in change.unavailable if name in wanted),
+            schema_version="",
+        )
+        for change in everything
+    ]
+    assert [replace(change, schema_version="") for change in read(place, columns)] == expected
+    part = Part(1, 0, 1, ("ID",), len(everything))
+    assert [replace(change, schema_version="") for change in read(place, columns, part=part)] == expected
+    assert [change.operation for change in everything] == [
+        *(Operation.INSERT, Operation.UPDATE, Operation.UPDATE, Operation.DELETE)
+    ]
+
+
+def test_a_query_may_ask_for_the_rows_before_as_well(place: Place) -> None:
+    _, one, other, deleted = read(place, ("ID", "Name"), before=True)
+    assert one.before == {"ID": 1, "Name": "one"}
+    assert other.before == other.data == {"ID": 1, "Name": "two"}
+    assert deleted.before == deleted.data
+    assert [change.before for change in read(place, None)] == [None] * 4
+
+
+def test_columns_that_are_not_asked_for_are_not_selected(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    rows_until = Connection.rows_until
+
+    def noting(self: Connection, text: str, *more: object) -> object:
+        texts.append(text)
+        return rows_until(self, text, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Connection, "rows_until", noting)
+    for columns in (None, ("ID", "Name"), ("ID", "Name", "Bio"), None):
+        read(place, columns)
+    assert ["[Bio]" in text for text in texts] == [True, False, True, True]
+    assert texts[0] == texts[2] == texts[3], "all columns: the statement without a shape, and one plan of the server"
+
+
+def test_a_column_that_cannot_be_read_stops_no_query_that_leaves_it_out(place: Place) -> None:
+    instance = place.instance()
+    odd = tuple(replace(one, type="sql_variant") if one.name == "Bio" else one for one in instance.columns)
+    instance = replace(instance, columns=odd)
+    upto = place.source.probe([ProbeRequest(instance, None)]).upto
+    assert upto is not None
+    query = PageQuery(instance, instance.start, upto, 100)
+    with pytest.raises(PermanentError, match="'Bio' has type sql_variant"):
+        place.source.page(query)
+    assert len(place.source.page(replace(query, columns=("Name",))).changes) == 4
