@@ -62,6 +62,7 @@ bench: setup
 	$(BIN)/python bench/topics.py
 	$(BIN)/python -m bench.questions
 	$(BIN)/python -m bench.packs
+	$(BIN)/python -m bench.envelopes
 	$(BIN)/python -m bench.throttled
 	$(BIN)/python bench/sqlserver_emulator.py
 	$(BIN)/python bench/servicebus_emulator.py

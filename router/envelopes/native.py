@@ -59,8 +59,7 @@ def _native(text: str) -> Native:
     found = _members(text)
     if "data" not in found or "metadata" not in found:
         raise NotNative("the body has no data or no metadata: it is not a change as the ingester writes it")
-    start, end = found["metadata"]
-    metadata, _ = _load(text, start)
+    metadata, start, end = found["metadata"]
     if not isinstance(metadata, dict):
         raise NotNative("metadata is not an object")
     return Native(
@@ -82,9 +81,9 @@ def _native(text: str) -> Native:
     )
 
 
-def _members(text: str) -> dict[str, tuple[int, int]]:
-    """Where the value of each key of the object begins and ends; of a key that is there twice, the last."""
-    found: dict[str, tuple[int, int]] = {}
+def _members(text: str) -> dict[str, tuple[Any, int, int]]:
+    """The value of each key of the object, and where it begins and ends; of a key that is there twice, the last. Only `metadata` has numbers."""
+    found: dict[str, tuple[Any, int, int]] = {}
     at = _beyond(text, 0)
     if text[at : at + 1] != "{":
         raise NotNative("the body is not a JSON object")
@@ -95,8 +94,8 @@ def _members(text: str) -> dict[str, tuple[int, int]]:
                 raise NotNative(f"the body is not a JSON object: no key at character {at}")
             key, at = _skip(text, at)
             start = _colon(text, at)
-            _, end = _skip(text, start)
-            found[key] = (start, end)
+            value, end = (_load if key == "metadata" else _skip)(text, start)
+            found[key] = (value, start, end)
             at = _beyond(text, end)
             if text[at : at + 1] != ",":
                 break
@@ -119,9 +118,9 @@ def _beyond(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _object(text: str, key: str, span: tuple[int, int]) -> str:
-    start, end = span
-    if text[start] != "{":
+def _object(text: str, key: str, member: tuple[Any, int, int]) -> str:
+    value, start, end = member
+    if not isinstance(value, dict):
         raise NotNative(f"{key} is not an object")
     return text[start:end]
 

@@ -57,11 +57,14 @@ class Desk:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.inserted = 0
+        self.output = ""
+        """Further settings of `router.output`."""
         self.lock = f"127-0-0-1/{place.login.database}/dbo.Persons.lock"
 
     def run(self, *arguments: str) -> Ran:
         config = self.place.folder / "dstream.hcl"
-        config.write_text(_CONFIG.format(**self.place.settings))
+        text = _CONFIG.format(**self.place.settings)
+        config.write_text(text.replace("output {", f"output {{\n      {self.output}\n"))
         result = CliRunner().invoke(app, [*arguments, "--config", str(config)])
         output = result.stdout + result.stderr
         assert "Traceback" not in output

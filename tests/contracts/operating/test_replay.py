@@ -62,6 +62,14 @@ def test_the_changes_of_a_range_are_sent_once_more_and_the_offset_stays(
     assert copies.sessions == {desk.place.topic}
 
 
+def test_they_have_the_envelope_of_the_output(desk: Desk, servicebus: ServiceBusEmulator, topic: str) -> None:
+    first, *_ = desk.insert(1, 2)
+    desk.output = 'envelope = "changes"'
+    assert desk.run("replay", "Persons", "--from", first, "--to-topic", topic).status == 0
+    bodies = [json.loads(b"".join(message.body)) for message in read(servicebus, topic, 2)]
+    assert [body["changes"][0]["data"]["ID"] for body in bodies] == [1, 2]
+
+
 def test_without_an_end_it_goes_up_to_what_is_captured_and_each_replay_has_ids_of_its_own(
     desk: Desk, servicebus: ServiceBusEmulator, topic: str
 ) -> None:
