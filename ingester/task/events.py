@@ -6,7 +6,8 @@ Each has an identity that is the same whenever it is sent: duplicate detection a
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import hmac
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from common.message import History
@@ -36,12 +37,13 @@ class EventPlace:
 
 @dataclass(frozen=True, order=True, slots=True)
 class ReadBy:
-    """What the positions of all rows of a chunk have in common."""
+    """What the positions of all rows of a chunk have in common. `id_key`: see RowChanges."""
 
     snapshot: str
     lsn: str
     seqval: str
     words: str
+    id_key: bytes = field(default=b"", repr=False)
 
 
 class RowPlace(NamedTuple):
@@ -52,18 +54,20 @@ class RowPlace(NamedTuple):
 
     def place(self) -> Place:
         read = self.read
-        return f"{read.snapshot}-{_digest(self.row)}", read.lsn, 0, read.seqval
+        return f"{read.snapshot}-{_digest(self.row, read.id_key)}", read.lsn, 0, read.seqval
 
     def __str__(self) -> str:
         return self.read.words
 
 
 class RowChanges:
-    """Makes the changes of a chunk's rows. `start`: where the table's stream stands."""
+    """Makes the changes of a chunk's rows. `start`: where the table's stream stands. `id_key`: what the hash of a row's key in its id is keyed
+    with; empty for rows whose key is sent as it is."""
 
-    def __init__(self, chunk: Chunk, start: Position) -> None:
+    def __init__(self, chunk: Chunk, start: Position, id_key: bytes = b"") -> None:
         _, lsn, _, seqval = start.place()
-        self._read = ReadBy(chunk.snapshot, lsn, "0" * len(seqval), f"{start} (read by snapshot {chunk.snapshot})")
+        words = f"{start} (read by snapshot {chunk.snapshot})"
+        self._read = ReadBy(chunk.snapshot, lsn, "0" * len(seqval), words, id_key)
         self._chunk, self._attempt = chunk, str(chunk.attempt)
         self._history = of_snapshot(chunk, last=False)
         self._rows = 0
@@ -111,7 +115,8 @@ def gap_event(todo: Slice) -> Change:
     return Change(table, todo.instance.name, at, Operation.GAP, {}, history=history, schema_version=version)
 
 
-def _digest(row: RowKey) -> str:
+def _digest(row: RowKey, key: bytes) -> str:
     """Of the texts with their lengths, so that no two keys have the same one; 128 bits are enough for any table."""
-    text = "".join([f"{len(part)}:{part}" for part in row])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    text = "".join([f"{len(part)}:{part}" for part in row]).encode("utf-8", "surrogatepass")
+    digest = hmac.digest(key, text, "sha256").hex() if key else hashlib.sha256(text).hexdigest()
+    return digest[:32]
