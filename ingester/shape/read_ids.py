@@ -29,6 +29,6 @@ def key_of_ids(shape: TableShape, columns: Sequence[CapturedColumn], order: Sequ
         raise ShapeRefused(
             f'snapshots read the rows in the order of "{hidden[0]}", whose values are not sent as they are, and the EventID of each row would '
             "show a hash of them without a salt",
-            hint='mask a column of the table with "hash:SHA-256:SALT", best this one: its salt goes into the ids',
+            hint='give a column of the table the mask "hash:SHA-256:SALT", best this one: its salt goes into the ids',
         )
     return hashlib.sha256("".join([f"{len(salt)}:{salt}" for salt in salts]).encode("utf-8", "surrogatepass")).digest()

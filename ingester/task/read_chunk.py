@@ -23,6 +23,7 @@ from ingester.history.rows import PAGE_BYTES, ConditionRefused, RowKey, RowPage
 from ingester.history.snapshot import Chunk, ChunkDone
 from ingester.history.store import Fence
 from ingester.shape.compiled import Compiled
+from ingester.shape.read_ids import key_of_ids
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.task.chunk_pages import ChunkPage, ChunkPages, ChunkReader
 from ingester.task.drain import Drain
@@ -77,6 +78,7 @@ class ChunkDrain:
         trouble: DStreamError | None = None
         try:
             run.shape = parts.shape(todo.shape, chunk.table.instance)
+            run.id_key = key_of_ids(todo.shape, chunk.table.instance.columns, chunk.table.order)
             self._refuse_topic(chunk)
             run.exactly() if chunk.exact else run.as_it_is()
         except DStreamError as error:
@@ -95,7 +97,7 @@ class ChunkDrain:
 
 @dataclass(slots=True)
 class _Run:
-    """A chunk under way. `done`: how far it came. `due`: when its next page is due by the rate."""
+    """A chunk under way. `id_key`: of the ids of its rows. `done`: how far it came. `due`: when its next page is due by the rate."""
 
     todo: Slice
     chunk: Chunk
@@ -104,13 +106,14 @@ class _Run:
     progress: SliceProgress
     pages: PageSender
     shape: Compiled = field(default_factory=Compiled)
+    id_key: bytes = field(default=b"", repr=False)
     done: ChunkDone = field(default_factory=ChunkDone)
     due: float = -math.inf
 
     def as_it_is(self) -> None:
         """Send each page as soon as it is read, and due."""
         self.due = self.by.parts.clock()
-        piece, made = _Piece(), RowChanges(self.chunk, self.todo.start)
+        piece, made = _Piece(), RowChanges(self.chunk, self.todo.start, self.id_key)
         with self._reading() as pages:
             while True:
                 read = pages.next(self._rows())
@@ -176,7 +179,7 @@ class _Run:
 
     def _all(self, piece: _Piece) -> ChunkPage | None:
         """Fill `piece` with the chunk's rows, as many as may be held back. Returns the last page of these; None if the chunk ends before."""
-        made, size = RowChanges(self.chunk, self.todo.start), 0
+        made, size = RowChanges(self.chunk, self.todo.start, self.id_key), 0
         end: ChunkPage | None = None
         with self._reading() as pages:
             while end is None or end.more:

@@ -18,6 +18,8 @@ from common.side_topic import SideTopics
 from ingester.change import Change
 from ingester.history.rows import BaseTable, RowKey, RowsQuery
 from ingester.history.snapshot import Chunk, ChunkDone
+from ingester.shape.mask import mask_of
+from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.sqlserver.history.condition import refused
 from ingester.sqlserver.position import LogPosition
@@ -589,3 +591,25 @@ def test_a_stop_or_the_end_of_its_time_ends_the_wait_for_the_rate(bench: Bench, 
 def test_a_chunk_without_a_rate_waits_for_nothing(bench: Bench) -> None:
     bench.run(table=HEAP, last=True)
     assert bench.waited == []
+
+
+def test_the_ids_of_rows_whose_key_is_hashed_cannot_be_computed_without_the_salt(bench: Bench) -> None:
+    bench.run()
+    plain = {message.message_id for message in bench.sender.sent}
+    bench.sender.sent.clear()
+    bench.todo = replace(bench.todo, shape=TableShape(masks=(("ID", mask_of("hash:SHA-256:sesame")),)))
+    for _ in range(2):
+        assert bench.run().trouble is None
+    ids = [message.message_id for message in bench.sender.sent]
+    assert ids[:10] == ids[10:], "the same row has the same id"
+    assert len(set(ids)) == 10
+    assert not plain & set(ids)
+
+
+def test_a_chunk_in_the_order_of_a_column_that_is_hidden_without_a_salt_is_not_sent(bench: Bench) -> None:
+    bench.todo = replace(bench.todo, shape=TableShape(excluded=("Name",)))
+    result = bench.run(table=BaseTable(instance(), ("Name",), 10))
+    assert result.trouble is Trouble.PERMANENT
+    assert 'in the order of "Name"' in result.message
+    assert "hash:SHA-256:SALT" in (result.hint or "")
+    assert bench.sender.sent == []
