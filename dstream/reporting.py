@@ -49,10 +49,20 @@ def report(error: DStreamError) -> int:
         if error.hint:
             _print(f"dstream: hint: {error.hint}\n")
     if logging.getLogger().isEnabledFor(logging.DEBUG):
-        _print(traceback.format_exc())
+        _print(_stacks(error))
     if isinstance(error, ConfigurationError):
         return MISUSED
     return _status_of_transient() if isinstance(error, TransientError) else FAILED
+
+
+def _stacks(error: BaseException | None) -> str:
+    """Where it was raised, and what caused it. The words of a driver or a library may quote a value of a row, so only their types are shown."""
+    told = []
+    while error is not None:
+        said = f": {error}" if isinstance(error, (DStreamError, OSError)) else ""
+        told.append("".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__qualname__}{said}\n")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "caused by:\n".join(["Traceback (most recent call last):\n" + told[0], *told[1:]])
 
 
 def _log_as_json(problems: Sequence[str], hint: str | None) -> bool:
