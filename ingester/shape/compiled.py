@@ -20,7 +20,7 @@ from ingester.shape.filters import METADATA, Filter, compile_filter
 from ingester.shape.masking import Masking, masking
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CapturedColumn, CaptureInstance
-from ingester.transform import Transform
+from ingester.transform import FilterFailed, Transform
 
 _SHAPES: Final = 1024
 """How many compiled shapes are cached: a worker gets every table in time, some with two capture instances."""
@@ -70,7 +70,7 @@ def _compiled(
         transforms.append(SkipUnchanged(names))
     read = frozenset(names)
     if shape.filter is not None:
-        wanted = Filtered.of(shape.filter, metadata)
+        wanted = Filtered.of(shape.filter, metadata, sets_aside=shape.on_filter_error == "dead_letter")
         read |= _named(wanted.filter, columns)
         transforms.append(wanted)
     row = Row.of(sent, columns, keeps_before=sends_before or not shape.skip_unchanged)
@@ -126,20 +126,27 @@ class SkipUnchanged:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Leaves changes out that the filter is not true for. Raises FilterFailed."""
+    """Leaves changes out that the filter is not true for. One on which it fails is set aside, or FilterFailed is raised."""
 
     filter: Filter
     metadata: MetadataOf | None
+    sets_aside: bool
     name = "filter"
 
     @classmethod
-    def of(cls, text: str, metadata: MetadataOf | None) -> Filtered:
+    def of(cls, text: str, metadata: MetadataOf | None, *, sets_aside: bool) -> Filtered:
         wanted = compile_filter(text)
-        return cls(wanted, metadata if wanted.fields[METADATA] is None or wanted.fields[METADATA] else _no_metadata)
+        uses_metadata = wanted.fields[METADATA] is None or wanted.fields[METADATA]
+        return cls(wanted, metadata if uses_metadata else _no_metadata, sets_aside)
 
     def __call__(self, change: Change) -> Change | None:
         assert self.metadata is not None
-        return change if self.filter(change.data, change.before, self.metadata(change)) else None
+        try:
+            return change if self.filter(change.data, change.before, self.metadata(change)) else None
+        except FilterFailed as failed:
+            if not self.sets_aside:
+                raise
+            return replace(change, set_aside=str(failed))
 
 
 def _no_metadata(change: Change) -> Mapping[str, object]:

@@ -226,16 +226,20 @@ def test_no_management_call_is_made_for_a_message(
     assert len(asked) == before
 
 
-def test_a_stand_in_is_dead_lettered_from_between_changes_that_are_delivered(emulator: ServiceBusEmulator) -> None:
-    changes = [change(PERSONS, number, PERSONS) for number in range(5)]
+def test_stand_ins_and_what_is_set_aside_are_dead_lettered_from_between_changes_that_are_delivered(
+    emulator: ServiceBusEmulator,
+) -> None:
+    changes = [change(PERSONS, number, PERSONS) for number in range(6)]
     properties = {**changes[2].application_properties, "oversize": True, "schema": "dbo", "table": "Persons"}
     changes[2] = replace(changes[2], application_properties=properties)
+    aside = {**changes[4].application_properties, "set_aside": "the filter fails"}
+    changes[4] = replace(changes[4], application_properties=aside)
     put(emulator, changes)
-    with routing(settings(emulator), routed(5)) as tally:
+    with routing(settings(emulator), routed(6)) as tally:
         pass
-    assert tally.dead_lettered == {"Oversize": 1}
-    assert left(emulator) == (0, 1)
-    assert [found.message_id for found in read(emulator, PERSONS, 4)] == [f"{PERSONS}-{n}" for n in (0, 1, 3, 4)]
+    assert tally.dead_lettered == {"Oversize": 1, "FilterFailed": 1}
+    assert left(emulator) == (0, 2)
+    assert [found.message_id for found in read(emulator, PERSONS, 4)] == [f"{PERSONS}-{n}" for n in (0, 1, 3, 5)]
 
 
 def test_a_queue_without_sessions_is_routed_by_one_slot_in_order(emulator: ServiceBusEmulator) -> None:

@@ -156,6 +156,21 @@ def test_a_filter_of_metadata_is_given_it() -> None:
     assert sent(TableShape(filter='metadata.OperationType == "Delete"'), change()) is None
 
 
+def test_a_change_on_which_the_filter_fails_is_set_aside_shaped_or_stops_the_table() -> None:
+    shape = TableShape(columns=("ID", "Email"), masks=masks(Email="redact"), filter="data.Email > 3 || data.Age > 18")
+    young = change(data={**PERSON, "Age": None})
+    aside = sent(replace(shape, on_filter_error="dead_letter"), young)
+    assert aside is not None
+    assert aside.data == {"ID": 7, "Email": "***"}
+    assert aside.set_aside is not None
+    assert "data.Age is null" in aside.set_aside
+    assert "a@b.example" not in aside.set_aside
+    found = transformed([young], compiled(shape, captured(), sends_before=False, metadata=lambda change: {}).transforms)
+    assert found.failure is not None
+    assert "data.Age is null" in found.failure.message
+    assert found.changes == []
+
+
 UNCHANGED = TableShape(excluded=("Age",), skip_unchanged=True)
 
 

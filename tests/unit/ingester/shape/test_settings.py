@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
 
 from common.config.bind import read
+from common.config.values import complain
 from ingester.change import Operation
 from ingester.settings import from_document
+from ingester.shape import filters
 from ingester.shape.mask import Mask
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from tests.unit.ingester.test_settings import complaints, load, source
@@ -128,3 +131,27 @@ def test_no_complaint_shows_a_salt(tmp_path: Path) -> None:
         told = complaints(tmp_path, source(f'  shape {{\n    mask {{ Email = "{text}" }}\n  }}'))
         assert told
         assert SALT not in str(told)
+
+
+def test_a_mistake_in_a_filter_is_told_with_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "dstream.hcl"
+    path.write_text(source('  shape {\n    filter = "data.A == \\"a\\" && Status == 1"\n  }\n'), encoding="utf-8")
+    [told] = complain(str(path), from_document(read(path, {})).problems).problems
+    assert told == (
+        f"{path}:14:34: ingester.shape.filter is not a CEL expression: unknown variable Status: a filter knows data, before and metadata, "
+        "so a column is data.Status"
+    )
+
+
+def test_a_router_without_the_library_reads_a_file_with_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters._library.cache_clear()
+    filters.compile_filter.cache_clear()
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    text = '  shape {\n    filter = "before.A =="\n  }\n'
+    found = complaints(tmp_path, source(text))
+    monkeypatch.undo()
+    filters._library.cache_clear()
+    assert found == []
+    assert len(complaints(tmp_path, source(text))) == 1
