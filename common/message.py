@@ -113,11 +113,31 @@ class OfTransaction(_TransactionOfEach, total=False):
     Tables: Sequence[TableCount]
 
 
+class _ColumnSent(TypedDict):
+    Name: str
+    Type: str
+
+
+class ColumnSent(_ColumnSent, total=False):
+    """A column of a table's messages: its type as it is declared, and its place in the key, from 1, if it has one."""
+
+    Key: int
+
+
+class OtherColumns(TypedDict):
+    """Of a schema event: the version of the messages behind it, with its columns, and the version before it."""
+
+    Version: str
+    Previous: str
+    Columns: Sequence[ColumnSent]
+
+
 class History(TypedDict, total=False):
     """What `metadata` says of a message that is not a change at the time of its commit; one of these keys."""
 
     Snapshot: OfSnapshot
     Gap: Lost
+    SchemaChange: OtherColumns
     Replay: OfReplay
 
 

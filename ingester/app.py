@@ -38,6 +38,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.schema.store import SqlServerSchemas
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.transactions.source import sql_server_source
 from ingester.stdio.executor import ThreadExecutor
@@ -196,6 +197,8 @@ def _stored(settings: IngesterSettings, connection: Connection, stop: threading.
     snapshots = SqlServerSnapshots(connection)
     if snapshot_rules(settings, on_gap=settings.on_gap).takes_any:
         snapshots.ensure()
+    if settings.keeps_schemas:
+        SqlServerSchemas(connection).ensure()
     numbers = settings.decimals == "number"
 
     def rows() -> SqlServerRows:

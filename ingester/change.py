@@ -61,7 +61,8 @@ class Change:
     key: tuple[object, ...] = ()
     """The primary key's values in key order; empty for a table without one."""
     history: History | None = None
-    """What its metadata says beside: `Snapshot` of a row that was read, `Gap` of a gap, `Replay` of a change that is sent once more."""
+    """What its metadata says beside: `Snapshot` of a row that was read, `Gap` of a gap, `SchemaChange` of
+    other columns, `Replay` of a change that is sent once more."""
     transaction: OfTransaction | None = None
     """What its metadata says of its transaction; None unless `transactions` is on."""
     schema_version: str = ""

@@ -247,6 +247,11 @@ class IngesterSettings(Topology):
         }
 
     @property
+    def keeps_schemas(self) -> bool:
+        """Whether some table's versions of columns are kept, because its `schema_events` is on."""
+        return self.shape.schema_events or any(each.shape.schema_events for each in self.schedule)
+
+    @property
     def schedule(self) -> tuple[TableSettings, ...]:
         """Every table with its settings, in the order of the file."""
         overrides = {override.table_name: override for override in self.tables_overrides.overrides}

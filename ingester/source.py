@@ -110,13 +110,14 @@ class Page:
 
     `end`: the position of the last row read, so that the next page begins after it; None for an empty page. `full`:
     there may be more in the window. `low_watermark`: read after the rows were, since cleanup raises it before it
-    deletes.
+    deletes. `columns`: those that the rows were read with.
     """
 
     changes: Sequence[Change]
     end: Position | None
     full: bool
     low_watermark: Position | None
+    columns: tuple[CapturedColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

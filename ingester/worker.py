@@ -33,6 +33,7 @@ from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.login.trust import authorities
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.schema.store import SqlServerSchemas
 from ingester.sqlserver.transactions.source import sql_server_source
 from ingester.task.chunk_pages import ChunkReader
 from ingester.task.drain import Drain
@@ -247,6 +248,7 @@ class Worker:
             stand_ins=settings.stand_ins,
             before_images=settings.before_images,
             transforms=settings.transforms,
+            schemas=SqlServerSchemas(connection),
             stopping=self._stops,
         )
         return _Bench(drain, connection, sender, self._open_chunks)

@@ -82,6 +82,7 @@ class Database:
     identity: Identity | None
     tables: tuple[TableName, ...]
     by_function: bool
+    keeps_schemas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ def _database(ingester: IngesterSettings) -> Database:
         identity=identity,
         tables=ingester.tables,
         by_function=ingester.query_mode == "function",
+        keeps_schemas=ingester.keeps_schemas,
     )
 
 

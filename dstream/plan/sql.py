@@ -78,6 +78,11 @@ def sections(database: Database) -> Iterator[Section]:
         "Which snapshots were asked for, and how far each has come. Without it the tables' changes are sent, and no snapshots.",
         (rights.MAKE_SNAPSHOTS, rights.use_snapshots(user)),
     )
+    if database.keeps_schemas:
+        yield Section(
+            "Which columns each table's messages have had (schema_events).",
+            (rights.MAKE_SCHEMAS, rights.use_schemas(user)),
+        )
     yield _seeing(database)
 
 

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from common.errors import PermanentError
 from ingester.position import Position
-from ingester.source import CaptureInstance
+from ingester.source import CapturedColumn, CaptureInstance
 
 PAGE_BYTES: Final = 4 * 2**20
 """About how many bytes of rows a page holds at most: little of a worker's memory, since one page is sent while another is read. A larger row
@@ -71,15 +71,15 @@ class Row:
 class RowPage:
     """Rows in the order of their keys. `full`: there may be more. `unavailable`: as `Change.unavailable`, of each row.
 
-    `moment`: the server's time after the rows were read, as `Rows.changed_since` takes it. `schema_version`: as
-    `Change.schema_version`, of each row.
+    `moment`: the server's time after the rows were read, as `Rows.changed_since` takes it. `columns`: those that the
+    rows were read with.
     """
 
     rows: Sequence[Row]
     full: bool
     unavailable: tuple[str, ...] = ()
     moment: str = ""
-    schema_version: str = ""
+    columns: tuple[CapturedColumn, ...] = ()
 
 
 class Rows(Protocol):

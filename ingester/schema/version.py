@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from ingester.source import CapturedColumn
-
-_DIGITS = 12
+_DIGITS: Final = 12
 """Hexadecimal digits. A table has few versions, so 48 bits cannot meet."""
 
 
-class SentColumn(NamedTuple):
+class SchemaColumn(NamedTuple):
     """A column as a consumer sees it: its name, its type as it is declared, and its place in the key, from 1; None outside the key."""
 
     name: str
@@ -24,16 +22,7 @@ class SentColumn(NamedTuple):
     key: int | None = None
 
 
-def sent(columns: Iterable[CapturedColumn]) -> tuple[SentColumn, ...]:
-    """Those of `columns` whose values messages have. Capture never has the values of computed columns.
-
-    A column that was dropped from the table is one of them: its earlier changes have its values, and a change must not have another version
-    when it is read later.
-    """
-    return tuple(SentColumn(c.name, c.declared or c.type, c.key_ordinal) for c in columns if not c.computed)
-
-
-def schema_version(columns: Sequence[SentColumn]) -> str:
+def schema_version(columns: Sequence[SchemaColumn]) -> str:
     """The version of these columns, whatever their order: a JSON object has none."""
     text = json.dumps(sorted([name, type_, key or 0] for name, type_, key in columns), separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_DIGITS]

@@ -19,6 +19,7 @@ from ingester.shape.columns import SentColumn, ShapeRefused, sent_columns
 from ingester.shape.filters import METADATA, Filter, compile_filter
 from ingester.shape.masking import Masking, masking
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
+from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn, CaptureInstance
 from ingester.transform import FilterFailed, Transform
 
@@ -43,16 +44,22 @@ MetadataOf = Callable[[Change], Mapping[str, object]]
 
 
 def compiled(
-    shape: TableShape, instance: CaptureInstance, *, sends_before: bool, metadata: MetadataOf | None = None
+    shape: TableShape,
+    instance: CaptureInstance,
+    *,
+    sends_before: bool,
+    metadata: MetadataOf | None = None,
+    columns: tuple[CapturedColumn, ...] = (),
 ) -> Compiled:
-    """`sends_before`: whether `before` is sent. `metadata`: for the filter; without it no change can be transformed.
+    """`sends_before`: whether `before` is sent. `metadata`: for the filter; without it no change can be transformed. `columns`: those that
+    rows were read with; else those of `instance`.
 
     Raises ShapeRefused, and ConfigurationError for a salt that is not set.
     """
     if shape == AS_CAPTURED:
         return _AS_CAPTURED
     try:
-        return _compiled(shape, instance.columns, sends_before, metadata)
+        return _compiled(shape, columns or instance.columns, sends_before, metadata)
     except ShapeRefused as error:
         raise ShapeRefused(f"the shape of {instance.table.key}: {error.message}", hint=error.hint or "") from None
 
@@ -73,7 +80,8 @@ def _compiled(
         wanted = Filtered.of(shape.filter, metadata, sets_aside=shape.on_filter_error == "dead_letter")
         read |= _named(wanted.filter, columns)
         transforms.append(wanted)
-    row = Row.of(sent, columns, keeps_before=sends_before or not shape.skip_unchanged)
+    keeps_before = sends_before or not shape.skip_unchanged
+    row = Row.of(sent, columns, keeps_before=keeps_before, schema_version=version_of(columns, shape))
     if row is not None:
         transforms.append(row)
     to_read = None if len(read) == len(columns) else tuple(one.name for one in columns if one.name in read)
@@ -156,19 +164,29 @@ def _no_metadata(change: Change) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Leaves out columns and masks values. `columns`: those that stay; None: all. `masks`: by column."""
+    """Leaves out columns and masks values. `columns`: those that stay; None: all. `masks`: by column. `schema_version`: of what it makes."""
 
     columns: frozenset[str] | None
     masks: tuple[tuple[str, Masking], ...]
     keeps_before: bool
+    schema_version: str
     name = "shape"
 
     @classmethod
-    def of(cls, sent: Sequence[SentColumn], captured: Sequence[CapturedColumn], *, keeps_before: bool) -> Row | None:
+    def of(
+        cls,
+        sent: Sequence[SentColumn],
+        captured: Sequence[CapturedColumn],
+        *,
+        keeps_before: bool,
+        schema_version: str,
+    ) -> Row | None:
         """None if there is nothing to do."""
         masks = tuple((one.column.name, masking(one.mask, one.column)) for one in sent if one.mask is not None)
         columns = None if len(sent) == len(captured) else frozenset(one.column.name for one in sent)
-        return None if columns is None and not masks and keeps_before else cls(columns, masks, keeps_before)
+        if columns is None and not masks and keeps_before:
+            return None
+        return cls(columns, masks, keeps_before, schema_version)
 
     def __call__(self, change: Change) -> Change | None:
         data = self._shaped(change.data)
@@ -181,7 +199,14 @@ class Row:
             unavailable = tuple([name for name in unavailable if name in self.columns])
         if not self.keeps_before and unavailable:
             unavailable = tuple([name for name in unavailable if name not in data])
-        return replace(change, data=data, before=before, changed_columns=changed, unavailable=unavailable)
+        return replace(
+            change,
+            data=data,
+            before=before,
+            changed_columns=changed,
+            unavailable=unavailable,
+            schema_version=self.schema_version,
+        )
 
     def _shaped(self, row: Mapping[str, object]) -> Mapping[str, object]:
         columns = self.columns

@@ -34,6 +34,7 @@ from ingester.sqlserver.findings import (
 from ingester.sqlserver.history.check import findings as findings_of_snapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.schema.check import findings as findings_of_schemas
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import capture as queries_of_capture
 from ingester.sqlserver.sql import changes as queries
@@ -56,6 +57,8 @@ def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
             if check.enabled:
                 yield from guarded("tables", check.tables, fix=session.fix_of)
                 yield from guarded("snapshots", check.snapshots, fix=session.fix_of)
+                if settings.keeps_schemas:
+                    yield from guarded("schemas", lambda: findings_of_schemas(connection, session), fix=session.fix_of)
                 yield from guarded("capture", check.capture, fix=session.fix_of)
 
 

@@ -38,6 +38,11 @@ MAKE_SNAPSHOTS = (
     f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
 )
 USE_SNAPSHOTS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots {_USER}"
+MAKE_SCHEMAS = (
+    f"if dbo.cdc_schemas exists, GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas {_USER}; else create it beforehand "
+    f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+)
+USE_SCHEMAS = f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
 START_JOB = "EXEC sys.sp_cdc_start_job N'capture'; check that SQL Server Agent is running"
 ADD_JOB = "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from common.errors import PermanentError
 from common.names import quote_name
 from ingester.change import Change, Operation
-from ingester.schema.version import schema_version, sent
+from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, PairedRows
@@ -60,7 +60,7 @@ class RowReader:
             ]
             for operation in (*Operation, BEFORE_UPDATE)
         }
-        self._version = schema_version(sent(self._columns))
+        self._version = version_of(instance.columns)
         self._changed = lru_cache(_MASKS)(self._columns_of)
 
     def change(self, rows: PairedRows, place: int | None = None) -> Change:

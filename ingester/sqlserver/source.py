@@ -261,10 +261,12 @@ class SqlServerSource:
         paired = pair(images, full=full)
         end = paired[-1].row.position if paired else None
         if self._places is None:
-            return Page([reader.change(p) for p in paired], end, full, LogPosition.before(low))
-        numbers = {image.position: row[-1] for image, row in zip(images, found, strict=False)} if numbered else None
-        placed = zip(paired, self._places.of(instance, after, before, paired, numbers), strict=True)
-        return Page([reader.change(p, place) for p, place in placed], end, full, LogPosition.before(low))
+            changes = [reader.change(p) for p in paired]
+        else:
+            numbers = {i.position: row[-1] for i, row in zip(images, found, strict=False)} if numbered else None
+            placed = zip(paired, self._places.of(instance, after, before, paired, numbers), strict=True)
+            changes = [reader.change(p, place) for p, place in placed]
+        return Page(changes, end, full, LogPosition.before(low), instance.columns)
 
     def _page_text(self, wanted: RowsQuery, part: Part | None) -> Statement:
         if part is not None:

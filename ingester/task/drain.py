@@ -16,16 +16,19 @@ from dataclasses import dataclass, field
 from common.bus.ports import Sender
 from common.clock import SteadyClock, UnixClock, steady
 from common.errors import DStreamError, TransientError
+from ingester.change import Change
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
+from ingester.schema.store import SchemaStore
 from ingester.shape.compiled import Compiled, compiled
 from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice, SliceResult, in_trouble
-from ingester.source import CaptureInstance, Page, PageQuery, Source
+from ingester.source import CapturedColumn, CaptureInstance, Page, PageQuery, Source
 from ingester.task.encode import Encoder
 from ingester.task.events import gap_event
 from ingester.task.limits import Bounds
 from ingester.task.page_size import page_rows
+from ingester.task.schema_events import SchemaTeller
 from ingester.task.send_page import PageSender, SliceProgress, ThrottleState
 from ingester.transform import Transform, transformed
 from ingester.window import gap, gap_error
@@ -47,6 +50,8 @@ class Drain:
     stand_ins: bool = False
     before_images: bool = False
     transforms: Sequence[Transform] = ()
+    schemas: SchemaStore | None = None
+    """Where the versions of tables with `schema_events` are kept."""
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
     throttle: ThrottleState = field(default_factory=ThrottleState)
@@ -76,6 +81,7 @@ class Drain:
         if todo.gap:
             return self._tell_of_gap(todo, seen, pages, progress)
         shape = self.shape(todo.shape, todo.instance)
+        schemas = SchemaTeller(self.schemas, todo)
         while after < todo.upto:
             if bounds.refuses_a_page():
                 return True
@@ -87,7 +93,11 @@ class Drain:
             _refuse_gap(todo, after, page)
             if page.end is None:
                 return False
-            ready = transformed(page.changes, (*self.transforms, *shape.transforms))
+            first = page.changes[0].position if page.changes else page.end
+            if not schemas.told(page.columns, first, lambda event: self.sent_event(todo, event, pages, progress)):
+                return True
+            as_read = self.shape(todo.shape, todo.instance, page.columns)
+            ready = transformed(page.changes, (*self.transforms, *as_read.transforms))
             out, refused = pages.send(todo, ready.changes, progress)
             done = ready.done(out.end)
             whole = done == len(page.changes)
@@ -108,16 +118,24 @@ class Drain:
                 return True
         return False
 
-    def shape(self, shape: TableShape, instance: CaptureInstance) -> Compiled:
-        """`shape` made ready for the changes of `instance`."""
+    def shape(self, shape: TableShape, instance: CaptureInstance, columns: tuple[CapturedColumn, ...] = ()) -> Compiled:
+        """`shape` made ready for what is to be read of `instance`, or for rows that were read with `columns`."""
         metadata = self.encoder.metadata
-        return compiled(shape, instance, sends_before=self.before_images, metadata=metadata)
+        return compiled(shape, instance, sends_before=self.before_images, metadata=metadata, columns=columns)
 
     def page_sender(self, bounds: Bounds) -> PageSender:
         """What sends the pages of a slice with these bounds."""
         return PageSender(
             self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttle
         )
+
+    @staticmethod
+    def sent_event(todo: Slice, event: Change, pages: PageSender, progress: SliceProgress) -> bool:
+        """Whether an event that is about no row was accepted. It counts as no change, and no transform sees it."""
+        out, refused = pages.send(todo, [event], progress)
+        if refused is not None:
+            raise refused
+        return out.end == 1
 
     def _tell_of_gap(self, todo: Slice, seen: Position | None, pages: PageSender, progress: SliceProgress) -> bool:
         """Send the event about what was lost, and go on behind it. No transform sees it: it is about no row."""

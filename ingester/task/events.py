@@ -10,13 +10,16 @@ import hmac
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from common.message import History
+from common.message import ColumnSent, History
 from ingester.change import Change, Operation
 from ingester.history.rows import RowKey, RowPage
 from ingester.history.snapshot import Chunk
 from ingester.position import Place, Position
-from ingester.schema.version import schema_version, sent
+from ingester.schema.store import KeptSchema
+from ingester.schema.version import SchemaColumn
+from ingester.shape.versions import version_of
 from ingester.slices import Slice
+from ingester.source import CaptureInstance
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -81,6 +84,7 @@ class RowChanges:
             chunk.topic,
             self._chunk.table.order,
         )
+        version = version_of(page.columns)
         first, self._rows = self._rows + 1, self._rows + len(page.rows)
         return [
             Change(
@@ -93,7 +97,7 @@ class RowChanges:
                 key=row.key,
                 history=history,
                 topic=topic,
-                schema_version=page.schema_version,
+                schema_version=version,
             )
             for number, row in enumerate(page.rows, first)
         ]
@@ -110,9 +114,29 @@ def gap_event(todo: Slice) -> Change:
     _, lsn, _, _ = todo.upto.place()
     at = EventPlace(f"gap-{left}-{lsn}", lsn, "0" * len(seqval), f"{todo.upto} (a gap after {todo.start})")
     history: History = {"Gap": {"From": left, "To": lsn}}
-    version = schema_version(sent(todo.instance.columns))
-    table = todo.instance.table
+    version, table = version_of(todo.instance.columns, todo.shape), todo.instance.table
     return Change(table, todo.instance.name, at, Operation.GAP, {}, history=history, schema_version=version)
+
+
+def schema_event(instance: CaptureInstance, schema: KeptSchema, previous: str, before: Position) -> Change:
+    """The event that tells of `schema` before the change at `before`, the first one with its columns. `previous`: the version until then."""
+    _, lsn, _, seqval = before.place()
+    name = f"schema-{schema.number}-{schema.version}"
+    at = EventPlace(name, lsn, "0" * len(seqval), f"{before} (other columns from here on)")
+    columns = [_column(one) for one in schema.columns]
+    history: History = {"SchemaChange": {"Version": schema.version, "Previous": previous, "Columns": columns}}
+    return Change(
+        *(instance.table, instance.name, at, Operation.SCHEMA, {}),
+        history=history,
+        schema_version=schema.version,
+    )
+
+
+def _column(one: SchemaColumn) -> ColumnSent:
+    found: ColumnSent = {"Name": one.name, "Type": one.type}
+    if one.key is not None:
+        found["Key"] = one.key
+    return found
 
 
 def _digest(row: RowKey, key: bytes) -> str:

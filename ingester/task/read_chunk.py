@@ -25,12 +25,14 @@ from ingester.history.store import Fence
 from ingester.shape.compiled import Compiled
 from ingester.shape.read_ids import key_of_ids
 from ingester.slices import Slice, SliceResult, in_trouble
+from ingester.source import CapturedColumn
 from ingester.task.chunk_pages import ChunkPage, ChunkPages, ChunkReader
 from ingester.task.drain import Drain
 from ingester.task.events import RowChanges, of_snapshot
 from ingester.task.fence import HeldFence
 from ingester.task.limits import ChunkBounds
 from ingester.task.page_size import BATCHES, page_rows
+from ingester.task.schema_events import SchemaTeller
 from ingester.task.send_page import PageSender, SliceProgress
 from ingester.transform import transformed
 
@@ -44,18 +46,20 @@ _POLL_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class _Piece:
-    """Rows of a chunk: where each stands, and its message as a change."""
+    """Rows of a chunk: where each stands, and its message as a change. `columns`: those that the last ones were read with."""
 
     keys: list[RowKey] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    columns: tuple[CapturedColumn, ...] = ()
 
     def add(self, page: RowPage, made: RowChanges) -> None:
         self.keys += [row.at for row in page.rows]
         self.changes += made.of(page)
+        self.columns = page.columns
 
     def cut(self, at: int) -> _Piece:
         """Take away what is at `at` and behind it."""
-        rest = _Piece(self.keys[at:], self.changes[at:])
+        rest = _Piece(self.keys[at:], self.changes[at:], self.columns)
         del self.keys[at:], self.changes[at:]
         return rest
 
@@ -74,10 +78,10 @@ class ChunkDrain:
         progress, parts = SliceProgress(todo.row_bytes), self.parts
         fence = HeldFence(self.fence, chunk, todo.table, todo.epoch, parts.clock)
         bounds = ChunkBounds(todo, fence, now=parts.now, clock=parts.clock, stopping=parts.stopping)
-        run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds))
+        schemas = SchemaTeller(parts.schemas if chunk.topic is None else None, todo)
+        run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds), schemas)
         trouble: DStreamError | None = None
         try:
-            run.shape = parts.shape(todo.shape, chunk.table.instance)
             run.id_key = key_of_ids(todo.shape, chunk.table.instance.columns, chunk.table.order)
             self._refuse_topic(chunk)
             run.exactly() if chunk.exact else run.as_it_is()
@@ -105,7 +109,7 @@ class _Run:
     bounds: ChunkBounds
     progress: SliceProgress
     pages: PageSender
-    shape: Compiled = field(default_factory=Compiled)
+    schemas: SchemaTeller
     id_key: bytes = field(default=b"", repr=False)
     done: ChunkDone = field(default_factory=ChunkDone)
     due: float = -math.inf
@@ -153,7 +157,7 @@ class _Run:
     @contextmanager
     def _reading(self) -> Iterator[ChunkPages]:
         self.bounds.refuse_expired()  # takes the fence, before the first row is read
-        with self.by.reader.pages(self.chunk, self.shape.columns) as pages:
+        with self.by.reader.pages(self.chunk, self._shape().columns) as pages:
             yield pages
 
     def _rows(self) -> int:
@@ -215,13 +219,15 @@ class _Run:
         """Send what is in `piece`. Returns whether that was all of it. `last`: its last row is the snapshot's."""
         if not piece.keys:
             return True
-        transforms = (*self.by.parts.transforms, *self.shape.transforms)
+        transforms = (*self.by.parts.transforms, *self._shape(piece.columns).transforms)
         if leaves_out is not None:
             transforms = (leaves_out, *transforms)
         ready = transformed(piece.changes, transforms)
         changes = list(ready.changes)
         if last and changes and ready.failure is None:
             changes[-1] = replace(changes[-1], history=of_snapshot(self.chunk, last=True))
+        if changes and not self.schemas.told(piece.columns, changes[0].position, self._sent):
+            return False
         out, refused = self.pages.send(self.todo, changes, self.progress)
         done = ready.done(out.end)
         left = 0 if leaves_out is None else sum(change.key in leaves_out.keys for change in piece.changes[:done])
@@ -230,6 +236,13 @@ class _Run:
         if (stopped := refused or (ready.failure if done == ready.end else None)) is not None:
             raise stopped
         return done == len(piece.keys)
+
+    def _shape(self, columns: tuple[CapturedColumn, ...] = ()) -> Compiled:
+        """Ready for the chunk, or for rows that were read with `columns`."""
+        return self.by.parts.shape(self.todo.shape, self.chunk.table.instance, columns)
+
+    def _sent(self, event: Change) -> bool:
+        return self.by.parts.sent_event(self.todo, event, self.pages, self.progress)
 
     def _passed(self, keys: Sequence[RowKey]) -> None:
         if keys:

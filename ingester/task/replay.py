@@ -27,7 +27,7 @@ from ingester.oversize import not_taken
 from ingester.position import Position
 from ingester.shape.compiled import Compiled, compiled
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
-from ingester.source import CaptureInstance, Page, PageQuery, Source
+from ingester.source import CapturedColumn, CaptureInstance, Page, PageQuery, Source
 from ingester.task.encode import Encoder
 from ingester.task.identity import identity
 from ingester.task.page_size import learnt, page_rows
@@ -125,7 +125,7 @@ class Replayer:
                 continue
             if page.low_watermark is not None and gap(after, page.low_watermark) is not None:
                 raise passed(replay.table, after, page.low_watermark)
-            self._send(instance, page.changes)
+            self._send(instance, page)
             after = page.end if page.full and page.end is not None else upto
 
     def _page(self, instance: CaptureInstance, after: Position, upto: Position) -> Page | None:
@@ -150,8 +150,8 @@ class Replayer:
             except TransientError as error:
                 self._sit_out(error)
 
-    def _send(self, instance: CaptureInstance, changes: Sequence[Change]) -> None:
-        ready = transformed(changes, (*self.transforms, *self._shape(instance).transforms))
+    def _send(self, instance: CaptureInstance, page: Page) -> None:
+        ready = transformed(page.changes, (*self.transforms, *self._shape(instance, page.columns).transforms))
         sent = self._without_set_aside(ready.changes)
         messages = [self.encode.message(change) for change in sent]
         self._row_bytes = learnt(self._row_bytes, messages)
@@ -167,8 +167,10 @@ class Replayer:
         if ready.failure is not None:
             raise ready.failure
 
-    def _shape(self, instance: CaptureInstance) -> Compiled:
-        return compiled(self.shape, instance, sends_before=self.before_images, metadata=self.encode.metadata)
+    def _shape(self, instance: CaptureInstance, columns: tuple[CapturedColumn, ...] = ()) -> Compiled:
+        """Ready for what is to be read, or for rows that were read with `columns`."""
+        metadata, before = self.encode.metadata, self.before_images
+        return compiled(self.shape, instance, sends_before=before, metadata=metadata, columns=columns)
 
     def _without_set_aside(self, changes: Sequence[Change]) -> Sequence[Change]:
         """A replay goes past the router, which alone keeps from subscribers what is set aside: they do not get it from here either."""

@@ -143,7 +143,8 @@ class FakeSource:
             Change(instance.table, instance.name, p, Operation(p.operation), self._data(p), key=(p.seqval[-1],))
             for p in found
         ]
-        return Page(changes, found[-1] if found else None, len(found) == rows, self._low(instance))
+        end = found[-1] if found else None
+        return Page(changes, end, len(found) == rows, self._low(instance), instance.columns)
 
     def _low(self, instance: CaptureInstance) -> Position:
         low = self.low.get(instance.name)

@@ -46,7 +46,9 @@ class FakeRows:
         if self.before_page is not None:
             self.before_page(query)
         rows = self._found(query)[: query.rows]
-        return RowPage(rows, len(rows) == query.rows, ("Photo",), f"moment {len(self.asked)}")
+        return RowPage(
+            rows, len(rows) == query.rows, ("Photo",), f"moment {len(self.asked)}", query.table.instance.columns
+        )
 
     @contextmanager
     def in_one_pass(self, query: RowsQuery) -> Iterator[RowPages]:
@@ -82,7 +84,7 @@ class _Pass:
             self.rows.before_page(self.query)
         first, self.at = self.at, self.at + self.query.rows
         found = [Row((), {"Name": str(number)}) for number in self.rows.ids[first : self.at]]
-        return RowPage(found, self.at < len(self.rows.ids))
+        return RowPage(found, self.at < len(self.rows.ids), columns=self.query.table.instance.columns)
 
 
 @dataclass

@@ -17,7 +17,9 @@ from ingester.sqlserver.sql.offsets import to_send_elsewhere
 from tests.scriptdom.conftest import Parse
 
 _ODD = TableName("a]b", "it's 100%s [odd]")
-_USUAL = Database("sh]op", "it's [me]", azure=False, identity=None, tables=(_ODD,), by_function=False)
+_USUAL = Database(
+    "sh]op", "it's [me]", azure=False, identity=None, tables=(_ODD,), by_function=False, keeps_schemas=True
+)
 
 
 @pytest.mark.parametrize("by_function", [False, True])

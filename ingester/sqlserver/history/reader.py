@@ -6,11 +6,11 @@ What a column needs is decided once, when its table's reader is created: every r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from common.errors import PermanentError
 from common.names import quote_name
 from ingester.history.rows import Row
-from ingester.schema.version import SentColumn, schema_version, sent
 from ingester.source import CapturedColumn
 from ingester.sqlserver.sql.history.base_table import BaseColumn, SqlServerTable
 from ingester.sqlserver.sql.history.keys import known_form
@@ -23,7 +23,7 @@ class BaseRowReader:
     """Selects a table's captured columns and its key.
 
     `selected`: the select list. `unavailable`: captured columns that the table no longer has, or that capture never has: they are left
-    out, as in changes.
+    out, as in changes. `columns`: the captured ones, as they are read.
     """
 
     def __init__(
@@ -35,13 +35,10 @@ class BaseRowReader:
         self._data: list[tuple[str, int]] = []
         self._converts: list[tuple[str, Convert]] = []
         missing = []
-        read: list[SentColumn] = []
         for captured in table.instance.columns:
             if columns is not None and captured.name not in columns and not captured.key_ordinal:
                 continue
             column = present.get(captured.name)
-            if not captured.computed:
-                read.append(_sent(captured, None if captured.gone else column))
             if column is None or column.computed or captured.computed or captured.gone:
                 missing.append(captured.name)
                 continue
@@ -52,7 +49,10 @@ class BaseRowReader:
             if found.convert is not unchanged:
                 self._converts.append((captured.name, found.convert))
         self.unavailable = tuple(missing)
-        self.schema_version = schema_version(read)
+        self.columns = tuple(
+            _as_read(captured, None if captured.gone else present.get(captured.name))
+            for captured in table.instance.columns
+        )
         self._key = [c.name for c in sorted(table.instance.columns, key=lambda c: c.key_ordinal or 0) if c.key_ordinal]
         self._order: list[tuple[str, int, Callable[[object], str]]] = [
             (column.title, self._at(known_form(column).select, column.name), known_form(column).write)
@@ -80,10 +80,9 @@ class BaseRowReader:
         )
 
 
-def _sent(captured: CapturedColumn, column: BaseColumn | None) -> SentColumn:
+def _as_read(captured: CapturedColumn, column: BaseColumn | None) -> CapturedColumn:
     """A captured column with the type that the table has: its values are read there."""
-    [of_changes] = sent([captured])
-    return of_changes if column is None else of_changes._replace(type=column.declared)
+    return captured if column is None else replace(captured, declared=column.declared)
 
 
 class ChangedKeys:

@@ -172,7 +172,7 @@ class SqlServerRows:
         if stamp != table.stamp:
             return None
         rows = [reader.row(row[1:]) for found in sets for row in found]
-        return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment, reader.schema_version)
+        return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment, reader.columns)
 
     def _bounds(self, table: SqlServerTable, query: RowsQuery, most: int) -> Sequence[RowKey]:
         found = self._cuts(self._wanted(table, query, ()), most)
@@ -292,7 +292,7 @@ class _Pass:
             raise TransientError(f"reading {key}: the pass over it was broken off")
         rows = [self._reader.row(row[1:]) for row in found if row[0] == queries.ROW]
         moment = ends[-1][2] if whole else ""
-        return RowPage(rows, not whole, self._reader.unavailable, moment, self._reader.schema_version)
+        return RowPage(rows, not whole, self._reader.unavailable, moment, self._reader.columns)
 
 
 class _Meter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import TableName, quote_name
-from ingester.sqlserver.sql import snapshots
+from ingester.sqlserver.sql import schemas, snapshots
 from ingester.sqlserver.sql.literal import literal
 from ingester.sqlserver.sql.offsets import COLUMNS, CREATE, OWNER, add_column
 from ingester.sqlserver.sql.operating import CREATE_MOVES
@@ -39,6 +39,8 @@ MAKE_OFFSETS = f"{CREATE};"
 MAKE_MOVES = f"{CREATE_MOVES};"
 
 MAKE_SNAPSHOTS = f"{snapshots.CREATE};"
+
+MAKE_SCHEMAS = f"{schemas.CREATE};"
 
 LONGEST_KEPT = 4320
 """Minutes, SQL Server's default: three days."""
@@ -90,6 +92,10 @@ def use_moves(user: str) -> str:
 
 def use_snapshots(user: str) -> str:
     return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots TO {quote_name(user)};"
+
+
+def use_schemas(user: str) -> str:
+    return f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas TO {quote_name(user)};"
 
 
 def add_columns(lacking: Sequence[str] = (*COLUMNS, OWNER)) -> list[str]:

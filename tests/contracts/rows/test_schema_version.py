@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from common.names import TableName
 from ingester.history.rows import RowsQuery
-from ingester.schema.version import SentColumn, schema_version, sent
+from ingester.schema.version import SchemaColumn, schema_version
+from ingester.shape.versions import version_of
 from ingester.source import PageQuery, ProbeRequest
 from tests.contracts.rows.conftest import RowsPlace
 
@@ -17,7 +18,7 @@ TYPES = (
 
 
 def version_of_rows(place: RowsPlace, table: str) -> str:
-    return place.rows.page(RowsQuery(place.table(table), 10)).schema_version
+    return version_of(place.rows.page(RowsQuery(place.table(table), 10)).columns)
 
 
 def versions_of_changes(place: RowsPlace, table: str) -> dict[str, set[str]]:
@@ -33,15 +34,15 @@ def versions_of_changes(place: RowsPlace, table: str) -> dict[str, set[str]]:
 
 
 def test_changes_and_rows_of_every_type_have_the_version_of_what_was_declared(place: RowsPlace) -> None:
-    columns = [SentColumn(f"c{n}", type_) for n, type_ in enumerate(TYPES)]
+    columns = [SchemaColumn(f"c{n}", type_) for n, type_ in enumerate(TYPES)]
     declared = ", ".join(f"c{n} {type_} NULL" for n, type_ in enumerate(TYPES))
     place.make("T1", f"ID INT PRIMARY KEY, {declared}, Twice AS ID * 2, Version rowversion")
     place.execute("INSERT INTO dbo.T1 (ID) VALUES (1)")
     place.scan()
-    expected = schema_version([SentColumn("ID", "int", 1), *columns, SentColumn("Version", "binary(8)")])
+    expected = schema_version([SchemaColumn("ID", "int", 1), *columns, SchemaColumn("Version", "binary(8)")])
     assert versions_of_changes(place, "T1") == {"dbo_T1": {expected}}
     assert version_of_rows(place, "T1") == expected
-    assert schema_version(sent(place.instance(TableName("dbo", "T1")).columns)) == expected
+    assert version_of(place.instance(TableName("dbo", "T1")).columns) == expected
 
 
 def test_two_capture_instances_with_the_same_columns_have_one_version(place: RowsPlace) -> None:
@@ -57,14 +58,14 @@ def test_two_capture_instances_with_the_same_columns_have_one_version(place: Row
 def test_an_altered_column_is_another_version_also_for_a_reader_with_the_old_catalog(place: RowsPlace) -> None:
     place.make("T3", "ID INT PRIMARY KEY, A DECIMAL(9,2)")
     known, table = place.instance(TableName("dbo", "T3")), place.table("T3")
-    before = schema_version(sent(known.columns))
+    before = version_of(known.columns)
     place.execute("ALTER TABLE dbo.T3 ALTER COLUMN A DECIMAL(9,4)")
     place.execute("INSERT INTO dbo.T3 VALUES (1, 2)")
     place.scan()
-    altered = schema_version([SentColumn("ID", "int", 1), SentColumn("A", "decimal(9,4)")])
-    assert before == schema_version([SentColumn("ID", "int", 1), SentColumn("A", "decimal(9,2)")])
+    altered = schema_version([SchemaColumn("ID", "int", 1), SchemaColumn("A", "decimal(9,4)")])
+    assert before == schema_version([SchemaColumn("ID", "int", 1), SchemaColumn("A", "decimal(9,2)")])
     upto = place.source.probe([ProbeRequest(known, None)]).upto
     assert upto is not None
     page = place.source.page(PageQuery(known, after=known.start, upto=upto, rows=100))
-    assert {change.schema_version for change in page.changes} == {altered}
-    assert place.rows.page(RowsQuery(table, 10)).schema_version == altered
+    assert {change.schema_version for change in page.changes} == {version_of(page.columns)} == {altered}
+    assert version_of(place.rows.page(RowsQuery(table, 10)).columns) == altered

@@ -96,7 +96,7 @@ def test_the_consumer_of_the_page_copies_a_table_though_changes_come_twice(times
 
 def test_the_consumer_of_the_page_takes_rows_of_a_snapshot_and_gaps() -> None:
     apply, rows = consumer(), dict[tuple[object, ...], dict[str, object]]()
-    for name in ("gap", "read", "insert", "read", "gap"):
+    for name in ("gap", "read", "insert", "schema", "read", "gap"):
         apply(rows, ["ID"], json.loads(GOLDEN[name][0]))
     assert rows == {(180,): {"FirstName": "Diana", "ID": 180, "LastName": "Prince"}}
 

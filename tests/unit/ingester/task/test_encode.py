@@ -11,13 +11,15 @@ from ingester.change import Change, Operation
 from ingester.history.rows import BaseTable, Row, RowPage
 from ingester.history.snapshot import Chunk
 from ingester.oversize import Oversized
-from ingester.schema.version import SentColumn, schema_version, sent
+from ingester.schema.store import KeptSchema
+from ingester.schema.version import SchemaColumn, schema_version
+from ingester.shape.versions import schema_of, version_of
 from ingester.slices import Slice
 from ingester.source import CapturedColumn
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.transactions.events import begin_and_end
 from ingester.task.encode import Encoder
-from ingester.task.events import RowChanges, gap_event
+from ingester.task.events import RowChanges, gap_event, schema_event
 from tests.fakes.ingester import instance, position
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
@@ -27,14 +29,14 @@ AT = LogPosition(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0
 ID = CapturedColumn("ID", "int", 1, key_ordinal=1)
 NAMES = (CapturedColumn("FirstName", "nvarchar(50)", 2), CapturedColumn("LastName", "nvarchar(50)", 3))
 BIOGRAPHY = CapturedColumn("Biography", "nvarchar(max)", 4)
-VERSION = schema_version(sent((ID, *NAMES)))
-WITH_BIOGRAPHY = schema_version(sent((ID, *NAMES, BIOGRAPHY)))
+VERSION = version_of((ID, *NAMES))
+WITH_BIOGRAPHY = version_of((ID, *NAMES, BIOGRAPHY))
 OF_ORDERS = schema_version(
     (
-        SentColumn("Order Id", "int", 1),
-        SentColumn("Total", "decimal(9,4)"),
-        SentColumn("Note", "nvarchar(200)"),
-        SentColumn("Scan", "image"),
+        SchemaColumn("Order Id", "int", 1),
+        SchemaColumn("Total", "decimal(9,4)"),
+        SchemaColumn("Note", "nvarchar(200)"),
+        SchemaColumn("Scan", "image"),
     )
 )
 
@@ -44,7 +46,7 @@ def read_row(table: TableName) -> Change:
     chunk = Chunk("a1b2c3d4e5f6", BaseTable(instance(table), ("ID",), 1), number=4, rows=100)
     data = {"FirstName": "Diana", "ID": 180, "LastName": "Prince"}
     [row] = RowChanges(chunk, LogPosition.end_of(AT.lsn)).of(
-        RowPage([Row(("180",), data, (180,))], full=False, schema_version=VERSION)
+        RowPage([Row(("180",), data, (180,))], full=False, columns=(ID, *NAMES))
     )
     return row
 
@@ -53,6 +55,11 @@ def lost(table: TableName) -> Change:
     upto = LogPosition.before(Lsn(bytes.fromhex("0000003900000c400001")))
     known = replace(instance(table), columns=(ID, *NAMES))
     return gap_event(Slice(table, known, AT, upto, epoch=1, rows=1, seconds=1.0, gap=True))
+
+
+def other_columns(table: TableName) -> Change:
+    kept = KeptSchema(2, WITH_BIOGRAPHY, schema_of((ID, *NAMES, BIOGRAPHY)))
+    return schema_event(instance(table), kept, VERSION, AT)
 
 
 def change(name: str) -> Change:
@@ -108,6 +115,7 @@ def change(name: str) -> Change:
         ),
         "read": read_row(table),
         "gap": lost(table),
+        "schema": other_columns(table),
         "in_a_transaction": Change(
             table,
             "dbo_Persons",
