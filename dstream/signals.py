@@ -93,6 +93,13 @@ def ended_within(seconds: float, stop: threading.Event) -> Iterator[None]:
         over.set()
 
 
+def end_within(seconds: float) -> None:
+    """End the process with status 1 if it still runs so long from now: at its end the interpreter waits for threads that may hang."""
+    now = threading.Event()
+    now.set()
+    threading.Thread(target=_end_after, args=(now, seconds, threading.Event()), name="last-resort", daemon=True).start()
+
+
 def _end_after(stop: threading.Event, seconds: float, over: threading.Event) -> None:
     """Ends the whole process: that closes all sockets, even when threads hang in calls and wait for each other's locks."""
     stop.wait()

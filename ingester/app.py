@@ -23,7 +23,7 @@ from ingester.destination import destination_of
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
-from ingester.driver.loop_settings import LoopSettings
+from ingester.driver.loop_settings import STOP_SECONDS, LoopSettings
 from ingester.driver.reload import Rhythms, Shapes, plan, rhythms, shapes, snapshot_rules
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
@@ -51,6 +51,8 @@ from ingester.worker_settings import WorkerSettings
 
 log = structlog.get_logger("ingester")
 
+_PROVIDER_STOPS = 4.0
+"""Seconds that the line in flight may take after a stop. With what follows, the process ends before the original's host kills it, after 10 s."""
 _LOOK = 60.0
 """Seconds that a statement may take which looks where the next chunks of a snapshot end."""
 
@@ -268,6 +270,7 @@ def _loop_settings(settings: IngesterSettings) -> LoopSettings:
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
+        stop_seconds=_PROVIDER_STOPS if isinstance(settings, ProviderSettings) else STOP_SECONDS,
         # no snapshot can bring back the events of transactions
         skips_events=settings.on_gap != "fail",
         snapshots=snapshot_rules(settings, on_gap=settings.on_gap),

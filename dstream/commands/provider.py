@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dstream.options import Format, Level, LogFormat, LogLevel
+from dstream.signals import end_within
 from dstream.starting import announced, logged, started
 
 if TYPE_CHECKING:
     from ingester.stdio.settings import ProviderSettings
 
-_STOP_SECONDS = 9.5
+_STOP_SECONDS = 8.5
 """From a signal to the end: the original's host waits 10 s before it kills."""
+
+_LEFT_SECONDS = 1.0
+"""For what is left after that: threads that wait for a server that says nothing are not waited for."""
 
 
 def provider(log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
@@ -27,7 +31,10 @@ def provider(log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TE
     logged(log_level, log_format)
     settings = _settings()
     announced("provider", Path("standard input"), settings)
-    return started("ingester.app", settings, call="provide", within=_STOP_SECONDS, descriptor=output)
+    try:
+        return started("ingester.app", settings, call="provide", within=_STOP_SECONDS, descriptor=output)
+    finally:
+        end_within(_LEFT_SECONDS)
 
 
 def _settings() -> ProviderSettings:

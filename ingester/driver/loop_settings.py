@@ -14,6 +14,8 @@ from ingester.position import Position
 from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice
 
+STOP_SECONDS = 5.0
+"""How long a stop waits for slices."""
 _FIRST_LOOK_SECONDS = 1.0
 """How long a table may hold a shared slot while no backlog of it is known."""
 
@@ -35,7 +37,7 @@ class LoopSettings:
     skips_events: bool = False
     ordering: Ordering = "table"
     most_parts: int | None = None
-    stop_seconds: float = 5.0
+    stop_seconds: float = STOP_SECONDS
     snapshots: SnapshotRules = NO_SNAPSHOTS
     shapes: Mapping[TableName, TableShape] = field(default_factory=dict)
 

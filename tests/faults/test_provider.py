@@ -280,3 +280,43 @@ def test_the_host_of_the_manual_prints_every_change_once(database: Database, tmp
     assert seen[-3:] == [first + 1, first + 2, first + 3]
     assert len(seen) == len(set(seen))
     assert status == 0
+
+
+def test_rows_of_a_snapshot_come_as_lines_and_masks_hold_in_all_of_them(tmp_path: Path) -> None:
+    with Database() as database:
+        database.put("Persons", 400, text="Private-Word")
+        shape = {"overrides": [{"table_name": "Persons", "mask": {"Text": "redact"}}]}
+        config = database.config(
+            tables=["Persons"], snapshot={"mode": "initial"}, tables_overrides=shape, before_images=True
+        )
+        host = Host(config, tmp_path / "provider.log")
+        try:
+            host.read_until(lambda: len(reads(host)) == 400, "the rows")
+            with database.login.connect() as connection, connection.cursor() as cursor:
+                cursor.execute("UPDATE dbo.Persons SET Text = N'Private-Word too' WHERE Id = 7")
+                connection.commit()
+            host.read_until(lambda: host.changes()[-1]["change_type"] == "update", "the update")
+            assert host.end() == 0
+        finally:
+            host.close()
+    assert sorted(reads(host)) == list(range(1, 401))
+    assert host.changes()[-1]["before"] == host.changes()[-1]["data"] == {"Id": 7, "Text": "***"}
+    assert b"Private-Word" not in b"".join(host.lines) + host.log.read_bytes()
+
+
+def reads(host: Host) -> list[int]:
+    return [change["data"]["Id"] for change in host.changes() if change["change_type"] == "read"]
+
+
+def test_what_libraries_and_children_print_never_reaches_the_host_and_spark_is_not_even_imported() -> None:
+    program = (
+        "import os, subprocess, sys, ingester.app\n"
+        "assert not {'pyspark', 'py4j'} & sys.modules.keys()\n"
+        "from ingester.stdio.output import taken_standard_output\n"
+        "output = taken_standard_output()\n"
+        "print('printed'); os.write(1, b'written\\n'); subprocess.run(['echo', 'child'], check=True)\n"
+        "sys.stdout.flush(); os.write(output, b'line\\n')"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)
+    assert made.stdout == b"line\n"
+    assert {b"printed", b"written", b"child"} <= set(made.stderr.split())

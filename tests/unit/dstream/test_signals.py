@@ -106,6 +106,23 @@ def test_what_has_not_ended_in_time_after_a_stop_ends_with_1(
     assert process.wait(10) == 1
 
 
+HANGING = """
+import sys, threading
+from dstream.signals import end_within
+if sys.argv[1] == "hang":
+    threading.Thread(target=threading.Event().wait).start()
+print("ready", flush=True)
+end_within(0.2)
+"""
+
+
+@pytest.mark.parametrize(("what", "status"), [("hang", 1), ("end", 0)])
+def test_a_thread_that_hangs_holds_up_the_end_of_a_process_so_long_and_no_longer(
+    processes: list[subprocess.Popen[str]], what: str, status: int
+) -> None:
+    assert begun(processes, what, code=HANGING).wait(10) == status
+
+
 def test_what_has_ended_in_time_goes_on(processes: list[subprocess.Popen[str]]) -> None:
     process = begun(processes, "end", code=OVERTIME)
     process.terminate()
