@@ -98,7 +98,7 @@ def _through(change: Change, transforms: Sequence[Transform]) -> Change | None:
         except FilterFailed as failed:
             raise PermanentError(
                 f"filtering changes of {change.table.key}: {failed}, at the change at {change.position}",
-                hint='correct the filter, or set on_filter_error = "dead_letter"; then restart the ingester',
+                hint='correct the filter, or set on_filter_error = "dead_letter": a running ingester takes both over at once',
             ) from None
         except Exception as error:
             # The error's text may quote the row's values, so only its type is shown.
