@@ -16,6 +16,7 @@ from typer.models import ParameterInfo
 
 from common.errors import ConfigurationError
 from common.names import TableName
+from common.table_selection import is_pattern
 from dstream.options import DEFAULT
 
 VARIABLE = "_DSTREAM_COMPLETE"
@@ -78,6 +79,6 @@ def _texts(data: Any) -> list[str]:
 
 def _key(text: str) -> str | None:
     try:
-        return TableName.parse(text).key
+        return None if is_pattern(text) else TableName.parse(text).key
     except ValueError:
         return None

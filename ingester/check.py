@@ -4,20 +4,25 @@ questions. Starts no Spark."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 
 from common.buses import bus_of
-from common.check import Finding, guarded, ok, remarked
+from common.check import Finding, failed, guarded, ok, remarked
+from common.errors import DStreamError
 from common.observability.check_port import port_findings
 from ingester.destination import destination_of
+from ingester.finding.judge import judge
+from ingester.finding.matches import matches
 from ingester.lock_backends import lock_keys, locks_of
 from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.spark.check import findings as spark_findings
 from ingester.spark.java import java_home
+from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.check import findings as database_findings
+from ingester.sqlserver.connection import Connection
 
 
 def findings(settings: IngesterSettings) -> Iterator[Finding]:
@@ -27,9 +32,25 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
     spark = settings.spark
     yield from guarded("Spark", lambda: spark_findings(spark.master, spark.conf, os.environ))
     yield from guarded("health", lambda: port_findings(settings.health))
+    settings = yield from _matched(settings)
     yield from database_findings(settings, destination_of(settings))
     yield from guarded("locks", lambda: _locks(settings))
     yield from guarded(f"queue {settings.queue.name}", lambda: _queue(settings))
+
+
+def _matched(settings: IngesterSettings) -> Generator[Finding, None, IngesterSettings]:
+    """Returns the settings with the tables that patterns match now; without them where the database cannot be asked."""
+    if not settings.selection.patterns:
+        return settings
+    try:
+        with closing(Connection(settings.db)) as connection:
+            there = tables_under_cdc(connection)
+    except DStreamError as error:
+        yield failed("patterns", error)
+        return settings
+    found = matches(settings, there.tables)
+    yield from judge(settings, there, found)
+    return found.settings
 
 
 def _java() -> Iterator[Finding]:

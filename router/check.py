@@ -27,6 +27,7 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
+    yield from _patterns(settings)
     yield from guarded("connections", lambda: _connections(settings))
 
 
@@ -63,6 +64,18 @@ def _topics(settings: RouterSettings) -> Iterator[Finding]:
             provision=settings.provision,
             queue=queue,
         )
+
+
+def _patterns(settings: RouterSettings) -> Iterator[Finding]:
+    """Which tables there are is not known here."""
+    if not settings.selection.patterns:
+        return
+    how = {
+        "create": "is created at the first change for it",
+        "verify": 'must exist before the first change for it, which waits otherwise (provision = "verify")',
+        "none": 'must exist before the first change for it, which waits otherwise (provision = "none")',
+    }[settings.provision]
+    yield ok("patterns", f"the topic of each further table that matches ({settings.selection.wanted}) {how}")
 
 
 def _connections(settings: RouterSettings) -> Iterator[Finding]:

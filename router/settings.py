@@ -5,9 +5,9 @@ Needs no SQL Server password: names come from `ingester.server_name` and `ingest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -222,6 +222,13 @@ class RouterSettings(RouterBlock):
         if table is None and told is not None and self.origin.topic(told) == topic:
             table = told
         return table is not None and self.selection.finding(table) is not None
+
+    def with_tables(self, tables: Sequence[TableName]) -> Self:
+        """With the topics of `tables` among those that are named, for commands that know which tables patterns match."""
+        assert self.origin is not None
+        return self.model_copy(
+            update={"topics": {**self.topics, **{self.origin.topic(table): table for table in tables}}}
+        )
 
     @property
     def reaches(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ import typer
 
 from common.check import Finding, Outcome, remarked
 from common.config.settings import Remark
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, DStreamError
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import NotPrinted, print_document, printed
 from dstream.starting import imported, logged, of_stages
@@ -43,8 +43,18 @@ def found_by(stage: Stage, config: Path) -> ByStage:
     settings = {name: given for name, given in (("ingester", ingester), ("router", router)) if given is not None}
     modules = {name: imported(f"{name}.check") for name in settings}
     older = remarked(_older_blocks(config)) if "router" in settings else ()
-    found = ((name, modules[name].findings(given)) for name, given in settings.items())
+    found = ((name, modules[name].findings(_with_matches(given, ingester))) for name, given in settings.items())
     return chain([("router", older)] if older else [], found)
+
+
+def _with_matches(settings: Any, ingester: Any) -> Any:
+    """The router's settings, with the topics of the tables that patterns match now; the ingester's findings say why they are not known."""
+    if ingester is None or settings is ingester or not settings.selection.patterns:
+        return settings
+    try:
+        return settings.with_tables(imported("ingester.commands.stores").with_matches(ingester).tables)
+    except DStreamError:
+        return settings
 
 
 def _older_blocks(config: Path) -> list[Remark]:

@@ -125,4 +125,4 @@ def moment(text: str, option: str = "--time") -> datetime:
 def _settings(config: Any, level: Level, format: Format) -> Any:
     from dstream.config import load_ingester
 
-    return prepared(load_ingester, config, level, format)
+    return imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, level, format))

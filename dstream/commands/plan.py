@@ -1,4 +1,5 @@
-"""`dstream plan`: writes what the configuration needs, as a file in one of four languages. Connects to nothing."""
+"""`dstream plan`: writes what the configuration needs, as a file in one of four languages. Connects to nothing, unless it is asked to look what
+patterns match."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import typer
 
 from common.errors import ConfigurationError, PermanentError
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
-from dstream.starting import prepared
+from dstream.starting import imported, prepared
 
 
 class Language(StrEnum):
@@ -30,6 +31,9 @@ def plan(
     terraform: Annotated[bool, typer.Option("--terraform", help="The same for Terraform.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="The database: user, rights, capture, table of offsets.")] = False,
     keda: Annotated[bool, typer.Option("--keda", help="Kubernetes: a ScaledObject for the router.")] = False,
+    with_matches: Annotated[
+        bool, typer.Option("--with-matches", help="Ask the database which tables the patterns match now.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here (default: standard output).")
     ] = None,
@@ -38,7 +42,7 @@ def plan(
 ) -> int:
     """Write what the configuration needs as a file: Bicep, Terraform, T-SQL or KEDA.
 
-    Connects to nothing and writes no secret; variables with secrets need not be set.
+    Connects to nothing (but with --with-matches to the database) and writes no secret; variables with secrets need not be set.
     """
     from dstream.config import load_plan
     from dstream.plan.needs import needs_of
@@ -47,7 +51,9 @@ def plan(
     languages = [language for language, wanted in chosen.items() if wanted]
     if len(languages) != 1:
         raise ConfigurationError(["choose one of --bicep, --terraform, --sql and --keda"])
-    needs = needs_of(*prepared(load_plan, config, log_level, log_format))
+    ingester, router = prepared(load_plan, config, log_level, log_format)
+    matched = imported("ingester.commands.stores").with_matches(ingester) if with_matches else ingester
+    needs = needs_of(matched, router, ingester.selection)
     _write(import_module(f"dstream.plan.{languages[0]}").written(needs), output)
     return 0
 

@@ -64,6 +64,7 @@ def replay(
     borders = _target(begin, "--from"), None if end is None else _target(end, "--to")
     settings, router = loaded(load_both, config)
     name = imported("router.side_topic").named(router, to_topic, subscription)
+    settings = imported("ingester.commands.stores").with_matches(settings)
     plan: ReplayPlan = imported("ingester.commands.replay").planned(settings, table, *borders, name)
     if dry_run:
         print_lines([*_lines(plan), "nothing was sent: --dry-run"])

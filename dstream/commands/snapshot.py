@@ -47,11 +47,12 @@ def _with_topic(
     config: Path, level: Level, format: Format, to: str | None, *, dry_run: bool
 ) -> tuple[Any, Callable[[], str | None]]:
     """The ingester's settings, and what provides the topic. The router's are needed only where another topic is named."""
-    from dstream.config import load_both, load_ingester
+    from dstream.config import load_both
 
     if to is None:
-        return prepared(load_ingester, config, level, format), lambda: None
+        return _settings(config, level, format), lambda: None
     settings, router = prepared(load_both, config, level, format)
+    settings = imported("ingester.commands.stores").with_matches(settings)
     topics = imported("router.side_topic")
     name = topics.named(router, to)
     return settings, lambda: name if dry_run else topics.provide(router, to)
@@ -129,4 +130,4 @@ def _change(config: Path, level: Level, format: Format, which: str, state: str) 
 def _settings(config: Path, level: Level, format: Format) -> Any:
     from dstream.config import load_ingester
 
-    return prepared(load_ingester, config, level, format)
+    return imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, level, format))

@@ -16,7 +16,7 @@ import typer
 
 from common.errors import DStreamError, TransientError
 from common.in_time import begun
-from common.unread import Unread
+from common.unread import Unread, read_or
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import NotPrinted, print_document, print_lines, printed
 from dstream.rendering.status import Status, status_document, status_lines
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _READ_SECONDS = 300.0
 """Each part has shorter deadlines; this one ends what they forgot."""
+_BOTH = "leave out --stage router, where the ingester's settings are set as well"
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
@@ -105,7 +106,7 @@ def _read(stages: _Stages, stop: threading.Event) -> Status:
         for bus, entities, name in _queue_as_seen_by(stages)
     ]
     tables = begun(lambda: _tables(stages.ingester, of_tables), name="status-tables")
-    topics = begun(lambda: _topics(stages.router, of_topics, stop), name="status-topics")
+    topics = begun(lambda: _topics(stages, of_topics, stop), name="status-topics")
     parts: list[Future[Any]] = [tables, topics, *(depth for _, depth in depths)]
     if wait(parts, _READ_SECONDS).not_done:
         raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s")
@@ -118,15 +119,23 @@ def _tables(settings: Any, unread: list[Unread]) -> tuple[list[Any], dict[str, i
     """The tables, and how many of them each ingester has."""
     if settings is None:
         return [], {}
-    module = imported("ingester.commands.status")
+    module, stores = imported("ingester.commands.status"), imported("ingester.commands.stores")
+    settings = read_or(unread, "tables that patterns match", lambda: stores.with_matches(settings), settings)
     tables = module.tables_seen(settings, settings.streams, unread)
     return tables, module.ingesters(tables)
 
 
-def _topics(settings: Any, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
-    if settings is None:
+def _topics(stages: _Stages, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
+    if stages.router is None:
         return []
-    depths: Sequence[Depth] = imported("router.status").topic_depths(settings, unread, stop)
+    router = stages.router
+    if router.selection.patterns and stages.ingester is None:
+        unread.append(Unread("topics of tables that patterns match", "only the database knows these tables", _BOTH))
+    elif router.selection.patterns:
+        # Where the database cannot be asked, the part of the tables says so.
+        known = imported("ingester.commands.stores")
+        router = read_or([], "", lambda: router.with_tables(known.with_matches(stages.ingester).tables), router)
+    depths: Sequence[Depth] = imported("router.status").topic_depths(router, unread, stop)
     return depths
 
 

@@ -48,6 +48,7 @@ def written(needs: Needs) -> str:
     return rendered(
         "keda.yaml",
         scaling=scaling,
+        patterns=needs.patterns,
         numbers=numbers(scaling),
         router=ROUTER,
         scaler=SCALER,

@@ -6,7 +6,7 @@ Nothing is looked up: whether something exists already is not known here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -15,6 +15,7 @@ from common.bus.settings import BusSettings
 from common.errors import ConfigurationError
 from common.names import Ordering, TableName
 from common.sqladdress import Identity, SqlAddress
+from common.table_selection import TablePattern, TableSelection
 from ingester.lock_settings import AzureBlobLockSettings
 from ingester.settings import IngesterSettings
 from router.settings import RouterBlock
@@ -83,6 +84,7 @@ class Database:
     tables: tuple[TableName, ...]
     by_function: bool
     keeps_schemas: bool = False
+    patterns: tuple[TablePattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Needs:
     grants: tuple[Grant, ...]
     database: Database
     scaling: Scaling
+    patterns: str = ""
+    """Which further tables there may be, in words."""
 
     @property
     def provisioned(self) -> bool:
@@ -115,16 +119,21 @@ class Needs:
         return any(grant.role is Role.OWNER and grant.who != "scaler" for grant in self.grants)
 
 
-def needs_of(ingester: IngesterSettings, router: RouterBlock) -> Needs:
-    """Raises ConfigurationError when names of topics or the database cannot be made, because a variable is not set."""
+def needs_of(ingester: IngesterSettings, router: RouterBlock, selection: TableSelection | None = None) -> Needs:
+    """`selection`: of the file, where `ingester` has the tables that patterns match now.
+
+    Raises ConfigurationError when names of topics or the database cannot be made, because a variable is not set.
+    """
     namespaces = tuple(_namespaces(ingester, router))
     locks = _locks(ingester)
+    selection = selection or ingester.selection
     return Needs(
         namespaces,
         locks,
-        tuple(_grants(ingester, router, namespaces, locks)),
-        _database(ingester),
+        tuple(_grants(ingester, router, namespaces, locks, all_topics=bool(selection.patterns))),
+        replace(_database(ingester), patterns=selection.patterns),
         _scaling(ingester, router, namespaces[0].host),
+        selection.wanted if selection.patterns else "",
     )
 
 
@@ -164,9 +173,14 @@ def _locks(ingester: IngesterSettings) -> LockStore | None:
 
 
 def _grants(
-    ingester: IngesterSettings, router: RouterBlock, namespaces: tuple[Namespace, ...], locks: LockStore | None
+    ingester: IngesterSettings,
+    router: RouterBlock,
+    namespaces: tuple[Namespace, ...],
+    locks: LockStore | None,
+    *,
+    all_topics: bool,
 ) -> Iterator[Grant]:
-    """As docs/install.md lists them. Data Owner includes the others."""
+    """As docs/install.md lists them. Data Owner includes the others. `all_topics`: also those of tables to come."""
     first, last = namespaces[0].symbol, namespaces[-1].symbol
     if ingester.queue.provision == "none":
         yield Grant("ingester", Role.SENDER, "queue", first, "sends changes")
@@ -178,7 +192,10 @@ def _grants(
         yield Grant("router", Role.RECEIVER, "queue", first, "receives changes")
         if ingester.queue.most_packed > 1:
             yield Grant("router", Role.SENDER, "queue", first, "takes a poison change out of its pack: queue.pack")
-        yield Grant("router", Role.SENDER, "topics", last, "sends changes to their topics")
+        if all_topics:
+            yield Grant("router", Role.SENDER, "namespace", last, "sends changes to topics, also of tables to come")
+        else:
+            yield Grant("router", Role.SENDER, "topics", last, "sends changes to their topics")
     else:
         for namespace in namespaces:
             why = f'router.provision = "{router.provision}"'

@@ -65,6 +65,13 @@ def sections(database: Database) -> Iterator[Section]:
         "Without this the server hides the tables from the user. Snapshots read their rows.",
         tuple(rights.read_table(user, table) for table in database.tables),
     )
+    if database.patterns:
+        schemas = dict.fromkeys(pattern.schema_name for pattern in database.patterns)
+        yield Section(
+            "The same for tables that patterns match, also those to come. Where the schema is a pattern as well, the user sees the names of all "
+            "tables; for snapshots, grant SELECT on the schemas.",
+            tuple(rights.read_tables(user, schema) for schema in schemas),
+        )
     yield Section(
         "Where each table was read up to. A user that owns no schema cannot make this table.", (rights.MAKE_OFFSETS,)
     )

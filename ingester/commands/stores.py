@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from common.errors import ConfigurationError, DStreamError
 from common.in_time import in_time
 from common.names import TableName
+from ingester.finding.matches import matches
 from ingester.history.desk import SnapshotDesk
 from ingester.history.rows import Rows
 from ingester.lock_backends import lock_names, locks_of
@@ -18,6 +19,7 @@ from ingester.operating.offset_desk import OffsetDesk
 from ingester.settings import IngesterSettings
 from ingester.source import Source
 from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.desk import SqlServerSnapshotDesk
 from ingester.sqlserver.history.rows import SqlServerRows
@@ -85,6 +87,14 @@ def locks_seen(settings: IngesterSettings, tables: Sequence[TableName]) -> Locks
     return LocksSeen(frozenset(table for table, name in names.items() if name in held))
 
 
+def with_matches(settings: IngesterSettings) -> IngesterSettings:
+    """The same with the names of the tables that patterns match now. Asks the database only if there are patterns. Raises DStreamError."""
+    if not settings.selection.patterns:
+        return settings
+    with closing(Connection(settings.db, query_seconds=_QUERY_SECONDS)) as connection:
+        return matches(settings, tables_under_cdc(connection).tables).settings
+
+
 def chosen(
     settings: IngesterSettings, given: Sequence[str], tables: Sequence[TableName] | None = None
 ) -> list[TableName]:
@@ -108,7 +118,8 @@ def chosen(
         else:
             problems.append(f"table {text}: {problem}")
     if problems:
-        raise ConfigurationError(problems, hint=f"the tables are {_list(tables)}")
+        none = "those that patterns match: none now"
+        raise ConfigurationError(problems, hint=f"the tables are {_list(tables) or none}")
     return found
 
 

@@ -26,12 +26,12 @@ LOOK_SECONDS: Final = 5.0
 PATIENCE: Final = 3
 """Looks that may fail in a row before the log says so: whoever enables capture locks the catalog for a moment."""
 
-_NO_MATCH: Final = (
+NO_MATCH: Final = (
     "put such a table under Change Data Capture, give the login a right on it (docs/install.md), or correct the pattern; "
     "it is looked for again every few seconds"
 )
-_HIDDEN: Final = "give the login a right on them, or on their schema, if a pattern is to find them (docs/install.md)"
-_COLLIDES: Final = "Service Bus ignores case, so that both would share a topic: rename one of them, or name the one to send exactly in tables"
+HIDDEN: Final = "give the login a right on them, or on their schema, if a pattern is to find them (docs/install.md)"
+COLLIDES: Final = "Service Bus ignores case, so that both would share a topic: rename one of them, or name the one to send exactly in tables"
 _LEFT: Final = (
     "it was dropped, renamed or taken out of Change Data Capture, and what was not sent by then is lost with its change table; "
     "it comes back with its offset when a pattern finds it again"
@@ -162,12 +162,12 @@ class Finder:
         true = set[object]()
         for pattern in self._file.selection.patterns:
             if not self._matched(pattern) and self._news(true, pattern):
-                log.warning("pattern matches no table", pattern=str(pattern), hint=_NO_MATCH)
+                log.warning("pattern matches no table", pattern=str(pattern), hint=NO_MATCH)
         for first, later in found.colliding:
             if self._news(true, (first, later)):
-                log.error("table left out: another has its topic", table=later.key, other=first.key, hint=_COLLIDES)
+                log.error("table left out: another has its topic", table=later.key, other=first.key, hint=COLLIDES)
         if self._hidden and self._news(true, self._hidden):
-            log.warning("tables under Change Data Capture are hidden from the login", tables=self._hidden, hint=_HIDDEN)
+            log.warning("tables under Change Data Capture are hidden from the login", tables=self._hidden, hint=HIDDEN)
         self._told = true
 
     def _matched(self, pattern: TablePattern) -> bool:

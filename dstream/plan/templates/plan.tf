@@ -7,6 +7,11 @@
 #
 # where URL is the cluster's issuer: az aks show --resource-group GROUP --name CLUSTER --query oidcIssuerProfile.issuerUrl
 # The provider also needs a subscription: export ARM_SUBSCRIPTION_ID.
+{% if needs.patterns %}
+#
+# `tables` has patterns ({{ needs.patterns }}). Topics of tables that come to match later are not here, and of those that match
+# now only with --with-matches. The router makes them with router.provision = "create"; otherwise plan again for each new table.
+{% endif %}
 {% if needs.provisioned %}
 #
 # Once this is applied, set provision = "none" in ingester.queue and in router, and plan again: the roles below shrink from

@@ -82,6 +82,13 @@ def read_table(user: str, table: TableName) -> str:
     return f"GRANT SELECT ON OBJECT::{table.quoted} TO {quote_name(user)};"
 
 
+def read_tables(user: str, schema: str | None) -> str:
+    """For patterns: all tables of a schema; without one, the names of all tables of the database."""
+    if schema is None:
+        return f"GRANT VIEW DEFINITION TO {quote_name(user)};"
+    return f"GRANT SELECT ON SCHEMA::{quote_name(schema)} TO {quote_name(user)};"
+
+
 def use_offsets(user: str) -> str:
     return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets TO {quote_name(user)};"
 
