@@ -97,7 +97,7 @@ class Life:
         self.offsets = SqlServerOffsets(self._connection)
         self._mortal: TakenOffsets = MortalOffsets(self.offsets, queue, random)
         encoder = Encoder(Origin("server", "db"), "queue", "key", 4)
-        self._drain = Drain(self.source, self._mortal, queue, encoder, unix)  # type: ignore[arg-type]  # what a drain needs
+        self._drain = Drain(self.source, self._mortal, queue, encoder, unix)
 
     def run(self) -> bool:
         """Whether nothing is left to read."""

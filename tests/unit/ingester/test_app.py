@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from ingester import app as wiring
 from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -106,3 +106,23 @@ def test_the_queue_is_made_and_opened_on_any_bus(monkeypatch: pytest.MonkeyPatch
     started = settings("Persons")
     wiring._open_queue(started)
     assert bus.entity(started.queue.name).sessions is True
+
+
+def test_the_tables_of_a_reload_are_those_whose_changes_count_in_transactions() -> None:
+    world = World(shared("Persons", transactions=True))
+    world.take(shared("Items", "Orders", transactions=True))
+    assert sorted(table.key for table in world.counted) == ["dbo.Items", "dbo.Orders"]
+    [changes] = world.changes
+    assert sorted(table.key for table in changes.added) == ["dbo.Items", "dbo.Orders"]
+    assert [table.key for table in changes.removed] == ["dbo.Persons"]
+
+
+@pytest.mark.parametrize(("on_gap", "skips"), [("fail", False), ("skip", True), ("snapshot", True)])
+def test_transactions_go_on_behind_a_gap_without_a_snapshot_unless_a_gap_is_to_stop_them(
+    on_gap: str, skips: bool
+) -> None:
+    made = wiring._loop_settings(settings("Persons", transactions=True, on_gap=on_gap))
+    assert made.skips(TRANSACTIONS) is skips
+    assert made.skips(TableName("dbo", "Persons")) is (on_gap == "skip")
+    assert TRANSACTIONS in made.lock_names
+    assert TRANSACTIONS in made.tables

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from common.config.bind import read
-from common.names import Origin, TableName
+from common.names import TRANSACTIONS, Origin, TableName
 from common.servicebus.settings import ServiceBusQueue
 from ingester.lock_settings import LocalLockSettings
 from ingester.settings import IngesterSettings, TablesOverrides, from_document
@@ -479,3 +479,47 @@ def test_a_spark_master_that_spark_does_not_know_is_refused_on_its_line(tmp_path
     [(line, text)] = complaints(tmp_path, source(f'  spark {{\n    master = "{master}"\n  }}'))
     assert line == 14
     assert "spark://HOST:7077" in text
+
+
+def test_transactions_are_a_stream_beside_the_tables(tmp_path: Path) -> None:
+    assert load(tmp_path, source()).streams == (TableName("dbo", "Persons"),)
+    settings = load(tmp_path, source("transactions = true"))
+    assert settings.streams == (TableName("dbo", "Persons"), TRANSACTIONS)
+    assert [table.name for table in settings.schedule] == [TableName("dbo", "Persons")]
+
+
+_COUNTS = "leaves changes out, and a consumer would wait for them: transactions = true counts every change; remove one of the two"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            'query_mode = "function"',
+            'query_mode: is "function", which cannot count: transactions = true needs query_mode = "direct"',
+        ),
+        ('shape {\n skip_operations = ["Delete"]\n}', f"shape.skip_operations: {_COUNTS}"),
+        ("shape {\n skip_unchanged = true\n}", f"shape.skip_unchanged: {_COUNTS}"),
+        (
+            'tables_overrides {\n overrides {\n table_name = "Persons"\n filter = "data.ID > 1"\n }\n}',
+            f"tables_overrides.overrides[0].filter: {_COUNTS}",
+        ),
+    ],
+    ids=["function", "operations", "unchanged", "filter"],
+)
+def test_what_makes_the_counts_of_transactions_wrong_is_refused(tmp_path: Path, more: str, told: str) -> None:
+    assert load(tmp_path, source(more)).transactions is False
+    [(line, text)] = complaints(tmp_path, source(f"{more}\ntransactions = true"))
+    assert line > 1
+    assert told.split(": ", 1)[1] in text
+
+
+def test_a_table_cannot_have_the_name_of_the_transactions(tmp_path: Path) -> None:
+    [(_, text)] = complaints(tmp_path, source("transactions = true", tables='["Persons", "CDC.Transactions"]'))
+    assert "cdc.transactions, which is the name of the events" in text
+
+
+def test_settings_made_in_code_refuse_it_too(tmp_path: Path) -> None:
+    good = load(tmp_path, source("transactions = true"))
+    with pytest.raises(ValidationError, match="cannot count"):
+        IngesterSettings.model_validate({**dict(good), "query_mode": "function"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.config.bind import Bound, read
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from common.servicebus.settings import ServiceBusSettings
 from router.settings import RouterSettings, from_document
 
@@ -313,3 +313,13 @@ def test_an_envelope_that_does_not_exist_names_those_that_do(tmp_path: Path) -> 
     path.write_text(text.replace('type = "servicebus"', 'envelope = "avro"'), encoding="utf-8")
     (problem,) = from_document(read(path, {"BUS": BUS})).problems
     assert 'router.output.envelope must be one of "dstream", "cloudevents", "debezium", "changes"' in problem.text
+
+
+def test_the_topic_of_transactions_is_one_of_the_routers_where_they_are_configured(tmp_path: Path) -> None:
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "")
+    path = tmp_path / "f.hcl"
+    path.write_text(text.replace("ingester {", "ingester {\n transactions = true", 1), encoding="utf-8")
+    settings = from_document(read(path, {"BUS": BUS})).value
+    assert settings is not None
+    assert settings.topics["sql01.shop.cdc.transactions.events"] == TRANSACTIONS
+    assert len(settings.topics) == 3

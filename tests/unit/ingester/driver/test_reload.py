@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from common.names import TableName
-from ingester.driver.reload import ReloadPlan, plan, rhythms
+from common.names import TRANSACTIONS, TableName
+from ingester.driver.reload import ReloadPlan, plan, rhythms, snapshot_rules
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import TableRules
 from ingester.settings import IngesterSettings
@@ -103,3 +103,18 @@ def test_snapshots_are_taken_over_at_once_for_the_tables_as_they_run() -> None:
     assert found.snapshots.of(ITEMS) == TableRules()  # on_gap needs a restart
     assert "ingester.on_gap" in found.restart
     assert not any("snapshot" in name for name in found.restart)
+
+
+def test_transactions_are_polled_as_tables_are_by_default_and_have_no_snapshots() -> None:
+    old = settings("Persons", transactions=True, on_gap="snapshot")
+    assert rhythms(old)[TRANSACTIONS] == rhythms(settings("Persons"))[TableName("dbo", "Persons")]
+    assert TRANSACTIONS not in snapshot_rules(old, on_gap="snapshot").tables
+
+
+def test_transactions_come_and_go_with_a_restart_alone() -> None:
+    without, with_them = settings("Persons"), settings("Persons", transactions=True)
+    for old, new in ((without, with_them), (with_them, without)):
+        decided = planned(old, new)
+        assert not decided.changes
+        assert decided.restart == ("ingester.transactions",)
+    assert not planned(with_them, settings("Persons", transactions=True)).changes
