@@ -1,4 +1,5 @@
-"""A row that fits no message, between rows that do, on both services as processes: its table stops and says so, or it leaves a dead letter."""
+"""A row that fits no message, between rows that do, on both services as processes: its table stops and says so, or it leaves a dead letter.
+Beside it a filter that leaves one row out and fails on another."""
 
 from __future__ import annotations
 
@@ -39,6 +40,13 @@ ingester {{
     }}
     tables      = ["Documents", "Others"]
     on_oversize = "{on_oversize}"
+    tables_overrides {{
+        overrides {{
+            table_name      = "Others"
+            filter          = "data.ID != 5 && 10 / (data.ID - 7) != 100"
+            on_filter_error = "dead_letter"
+        }}
+    }}
     spark {{
         master = "local[2]"
     }}
@@ -160,10 +168,14 @@ def test_a_row_that_fits_no_message_stops_its_table_alone_or_leaves_one_dead_let
         wait_until(lambda: "sent to be dead-lettered" in going_on.log.read_text(), "the log tells it")
         world.insert_documents(6)
         wait_until(lambda: 6 in world.arrived(DOCUMENTS), "and the table goes on")
+        world.insert_others(4, 5, 7, 8)
+        wait_until(lambda: 8 in world.arrived(OTHERS), "a filter that fails does not stop its table either")
+        wait_until(lambda: len(world.dead_letters()) == 2, "the change on which it fails is a dead letter")
     finally:
         going_on.stop()
     assert world.arrived(DOCUMENTS) == [1, 2, 4, 5, 6]
-    [(reason, description, body)] = world.dead_letters()
+    assert world.arrived(OTHERS) == [1, 2, 3, 4, 8]
+    (reason, description, body), filtered = sorted(world.dead_letters(), key=lambda found: found[0] == "FilterFailed")
     assert reason == "Oversize"
     assert 'dbo.Documents with key {"ID": 3}' in description
     assert before[0].hex() < body["metadata"]["LSN"]
@@ -171,3 +183,9 @@ def test_a_row_that_fits_no_message_stops_its_table_alone_or_leaves_one_dead_let
     assert body["data"] == {"ID": 3}
     assert body["metadata"]["Oversize"]["Bytes"] > TOO_LARGE
     assert body["metadata"]["Oversize"]["Limit"] == 262_144
+    assert filtered[0] == "FilterFailed"
+    assert "dbo.Others" in filtered[1]
+    assert "division by zero (data.ID is an int)" in filtered[1]
+    assert (filtered[2]["data"], filtered[2]["metadata"]["OperationType"]) == ({"ID": 7}, "Insert")
+    [line] = [line for line in going_on.log.read_text().splitlines() if "filter failed on changes" in line]
+    assert "dbo.Others" in line
