@@ -62,7 +62,8 @@ class ConvertingSender:
         return self._inner.batch_bytes()
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        """See the port. What comes before a message that cannot be converted is sent before it is refused: a session may stop there."""
+        """See the port. What comes before a message that cannot be converted is sent before it is refused: a session may stop there. Without
+        anything before it, the link is opened: only a topic that is available refuses a message."""
         places = _Places()
         for at, message in enumerate(messages):
             try:
@@ -70,6 +71,8 @@ class ConvertingSender:
             except ValueError as error:  # NotNative, or a text that is not Unicode
                 if places.messages:
                     self._send(messages, places, left)
+                else:
+                    self._inner.open()
                 raise self._not_convertible(message, at, error) from error
         self._send(messages, places, left)
 

@@ -124,6 +124,11 @@ def test_what_comes_before_one_that_cannot_be_converted_is_sent(before: int) -> 
     assert [held.message.message_id for held in topic.held] == [f"m{number}" for number in range(before)]
 
 
+def test_a_topic_that_is_unavailable_refuses_nothing() -> None:
+    with pytest.raises(SendInterrupted, match="away"):
+        over(Trouble(SendInterrupted("away"))).send([Message(b"hello", "foreign")])
+
+
 def in_a_slot(bench: Bench, *messages: Message) -> None:
     """In the session of the topic `persons`, which has the converting sender."""
     publisher = bench.publishers["persons"]
