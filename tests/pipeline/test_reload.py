@@ -1,13 +1,18 @@
-"""The configuration edited while services run: the fourth of the demo's tables comes in without a restart, and a mistake changes nothing."""
+"""The configuration edited while services run: the fourth of the demo's tables comes in without a restart, and a mistake changes nothing.
+
+The transactions are sent as well, and a consumer finds each of them complete.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from common.names import Origin
+from common.names import TRANSACTIONS, Origin
 from dstream.demo.ledger import Ledger
 from dstream.demo.processes import Service, environment, write_config
 from dstream.demo.schema import EVERYTHING, TABLES, create
@@ -28,13 +33,15 @@ class World:
     def __init__(self, folder: Path, emulators: Emulators) -> None:
         create(emulators.login)
         variables = environment(emulators)
-        self.config = write_config(folder, emulators, "200ms", tasks=2, routing="workers = 1")
+        self.config = write_config(
+            folder, emulators, "200ms", tasks=2, routing="workers = 1", more="transactions = true"
+        )
         self.edit(ALL, THREE)
         self.ingester = Service("ingester", self.config, variables, folder / "ingester.log")
         self.router = Service("router", self.config, variables, folder / "router.log")
         self.ledger = Ledger()
         self.workload = Workload(emulators.login, self.ledger, Pace(changes=400, seconds=1, large=100), seed=3)
-        topics = {table: Origin("localhost", DATABASE).topic(table) for table in TABLES}
+        topics = {table: Origin("localhost", DATABASE).topic(table) for table in (*TABLES, TRANSACTIONS)}
         self.subscriber = Subscriber(emulators.bus_connection_string, topics)
 
     def edit(self, old: str, new: str) -> None:
@@ -52,6 +59,28 @@ class World:
         received = self.subscriber.counts()
         committed = {table: count for table, count in self.ledger.counts().items() if table not in but}
         return bool(committed) and all(received.get(table, 0) >= count for table, count in committed.items())
+
+
+def transactions(world: World) -> tuple[dict[str, dict[str, int]], Counter[tuple[str, str]]]:
+    """What the `End` of each transaction says of each table, and how many changes of each transaction and table have arrived."""
+    ends: dict[str, dict[str, int]] = {}
+    arrived: Counter[tuple[str, str]] = Counter()
+    for table, messages in world.subscriber.received().items():
+        for body in {message.message_id: message.body for message in messages}.values():
+            said = json.loads(body)["metadata"]["Transaction"]
+            if table != TRANSACTIONS:
+                arrived[said["Id"], table.key] += 1
+            elif said["Status"] == "END":
+                assert said["Id"] not in ends
+                ends[said["Id"]] = {one["Table"]: one["Count"] for one in said["Tables"]}
+    return ends, arrived
+
+
+def complete(ends: dict[str, dict[str, int]], arrived: Counter[tuple[str, str]]) -> bool:
+    """Whether each transaction of the tables that were there from the beginning has its `End`, and all that this counts has arrived."""
+    told = {(number, table): count for number, counts in ends.items() for table, count in counts.items()}
+    there = {key: count for key, count in arrived.items() if key[1] != EVERYTHING.key or key in told}
+    return bool(told) and told == there
 
 
 @pytest.fixture
@@ -82,6 +111,7 @@ def test_a_table_that_is_added_to_the_configuration_arrives_without_a_restart(wo
     assert world.subscriber.counts().get(EVERYTHING, 0) == 0
     world.edit(f'{ALL}, "dbo.Everything"', ALL)
     wait_until(world.delivered, "the fourth table arrived")
+    wait_until(lambda: complete(*transactions(world)), "all transactions are complete")
     assert good(judge(world.ledger, world.subscriber.received(), TABLES))
     assert world.log().count("ingester started") == 1
     assert "topic added" in world.router.log.read_text()
