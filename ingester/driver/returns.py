@@ -84,7 +84,7 @@ class Returns:
             self._gate.settled(ended)
         self._set_aside(ended)
         self.left_out += ended.dropped
-        self._stats.left_out(ended.table, ended.dropped)
+        self._stats.chunk(ended)
         if not self._snapshots.settled(ended):
             return None
         table = self._roster.returned(ended.table)

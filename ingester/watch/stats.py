@@ -237,7 +237,7 @@ class IngesterStats:
                 self._deadly.add(result.table)
             else:
                 self._deadly.discard(result.table)
-            known = self._tables.get(result.table, TableFigures())
+            known = _with_kept_back(self._tables.get(result.table, TableFigures()), result)
             failures = known.failures
             if result.trouble is not None:
                 failures = Counter(failures)
@@ -248,18 +248,14 @@ class IngesterStats:
                 changed=now if result.changes else known.changed,
                 changes=known.changes + result.changes,
                 pages=known.pages + result.pages,
-                dropped=known.dropped + result.dropped,
-                oversize=known.oversize + len(result.set_aside),
-                filter_failed=known.filter_failed + (result.filter_failed.count if result.filter_failed else 0),
                 failures=failures,
             )
 
-    def left_out(self, table: TableName, rows: int) -> None:
-        """A chunk of `table` had `rows` rows that its shape leaves out. The slices of its changes say that in their results."""
-        if rows:
-            with self._guard:
-                known = self._tables.get(table, TableFigures())
-                self._tables[table] = replace(known, dropped=known.dropped + rows)
+    def chunk(self, result: SliceResult) -> None:
+        """A snapshot's chunk came back: count what of it was not sent as it is. `read_rows` counts its rows."""
+        with self._guard:
+            known = self._tables.get(result.table, TableFigures())
+            self._tables[result.table] = _with_kept_back(known, result)
 
     def removed(self, table: TableName) -> None:
         """`table` is no longer configured."""
@@ -345,6 +341,16 @@ class IngesterStats:
         if stopped:
             return f"stopped with an error; the log has the cause and what to do: {_named(stopped)}"
         return f"kills the worker that reads it; the log has what to do: {_named(deadly)}" if deadly else None
+
+
+def _with_kept_back(known: TableFigures, result: SliceResult) -> TableFigures:
+    """`known` with what `result` left out or sent to be dead-lettered."""
+    return replace(
+        known,
+        dropped=known.dropped + result.dropped,
+        oversize=known.oversize + len(result.set_aside),
+        filter_failed=known.filter_failed + (result.filter_failed.count if result.filter_failed else 0),
+    )
 
 
 def _named(tables: Iterable[TableName]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -323,6 +323,17 @@ def test_a_namespace_that_only_refuses_ends_a_chunk_that_is_settled(bench: Bench
     assert len(bench.fence.held) > 1
 
 
+@dataclass(frozen=True)
+class FailsOn:
+    """A filter that fails on the row with this number."""
+
+    number: int
+    name: str = "filter"
+
+    def __call__(self, change: Change) -> Change | None:
+        return replace(change, set_aside="the filter fails") if change.data["ID"] == self.number else change
+
+
 def test_a_row_that_is_too_large_is_replaced_by_a_stand_in(bench: Bench) -> None:
     bench.keep(stand_ins=True)
     bench.sender.limit = 900
@@ -340,6 +351,17 @@ def test_a_row_that_is_too_large_is_replaced_by_a_stand_in(bench: Bench) -> None
         True,
         True,
     )
+
+
+def test_a_row_on_which_the_filter_fails_is_set_aside_in_its_place(bench: Bench) -> None:
+    bench.keep(transforms=(FailsOn(4),))
+    result = bench.run(upto=key(6))
+    assert (done(result).complete, result.changes, result.dropped) == (True, 6, 0)
+    assert ["set_aside" in message.application_properties for message in bench.sender.sent] == [
+        number == 4 for number in range(1, 7)
+    ]
+    assert result.filter_failed is not None
+    assert (result.filter_failed.count, result.filter_failed.why) == (1, "the filter fails")
 
 
 def test_a_row_that_is_too_large_stops_the_snapshot_and_says_that_the_changes_go_on(bench: Bench) -> None:

@@ -11,10 +11,12 @@ from common.clock import SteadyTime
 from common.errors import TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
+from ingester.oversize import Oversized
 from ingester.slices import Overdue, Slice, SliceResult, failed
 from ingester.sqlserver.position import LogPosition
+from ingester.transform import SetAside
 from ingester.watch.stats import IngesterStats, Standing, TableFigures
-from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
+from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_loop import World
 
 
@@ -46,11 +48,15 @@ def test_what_transforms_leave_out_and_a_throttling_namespace_refuses_is_counted
     stats = IngesterStats([PERSONS])
     for _ in range(2):
         stats.settled(SliceResult(PERSONS, None, changes=3, dropped=2))
+    aside, large = SetAside(3, position(1), "why"), Oversized(PERSONS, "{}", position(1), 9, 8)
+    stats.settled(SliceResult(PERSONS, None, filter_failed=aside, set_aside=(large,)))
+    stats.chunk(SliceResult(PERSONS, None, changes=100, dropped=5, filter_failed=aside, set_aside=(large,)))
     stats.refused(4)
     stats.clock_differs()
     stats.occupied(2, 8)
     figures = stats.figures()
-    assert (figures.tables[PERSONS].changes, figures.tables[PERSONS].dropped) == (6, 4)
+    assert (figures.tables[PERSONS].changes, figures.tables[PERSONS].dropped) == (6, 9)
+    assert (figures.tables[PERSONS].filter_failed, figures.tables[PERSONS].oversize) == (6, 2)
     assert (figures.refusals, figures.clocks_off, figures.busy, figures.slots) == (4, 1, 2, 8)
 
 
