@@ -18,7 +18,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.errors import LeaseLost, TransientError
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from common.sqladdress import SqlAddress
 from dstream import emulators as local
 from dstream.demo import schema, show
@@ -30,7 +30,7 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Move
 from ingester.operating.offset_desk import LagRequest, MoveOrder
-from ingester.source import PageQuery, ProbeRequest
+from ingester.source import PageQuery, Part, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import in_its_scope, rendered
@@ -40,6 +40,7 @@ from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import operating
+from ingester.sqlserver.transactions.source import TransactionSource
 from tests.conftest import PASSWORD, USER
 from tests.scriptdom.conftest import Parse
 
@@ -122,6 +123,7 @@ def _ingest(ours: Login, port: int) -> None:
         options: list[dict[str, Any]] = [{}, {"before_images": True}, {"decimals_as_numbers": True}]
         for chosen in (*options, {"query_mode": "function"}):
             _read(SqlServerSource(_connect(ours, port), **chosen))
+        _read_transactions(TransactionSource(_connect(ours, port), lambda: [_ODD, TableName("dbo", "Everything")]))
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))
         _operate(_connect(ours, port))
         cursor.execute("DROP TABLE dbo.cdc_offsets")
@@ -161,6 +163,21 @@ def _read(source: SqlServerSource) -> None:
             source.page(PageQuery(instance, after=start, upto=upto, rows=3))
     with pytest.raises(TransientError, match="no longer exists"):
         source.page(PageQuery(replace(instances[0], name="nobody"), after=start, upto=upto, rows=3))
+    source.close()
+
+
+def _read_transactions(source: TransactionSource) -> None:
+    """Places from inside a transaction on, in parts as well, and the events."""
+    states = source.states([_ODD, TRANSACTIONS])
+    for [instance] in (states[_ODD].instances, states[TRANSACTIONS].instances):
+        upto = source.probe([ProbeRequest(instance, None)]).upto
+        assert upto is not None
+        first = source.page(PageQuery(instance, instance.start, upto, rows=1)).changes[0].position
+        assert source.probe([ProbeRequest(instance, first)]).answers[instance.name].pending
+        assert source.page(PageQuery(instance, first, upto, rows=3)).changes
+        if columns := source.shared_by(instance, "key"):
+            source.page(PageQuery(instance, upto, upto, rows=3))
+            assert source.page(PageQuery(instance, first, upto, rows=3, part=Part(1, 0, 1, columns, 5))).changes
     source.close()
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from pydantic import SecretStr
 
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
@@ -33,8 +33,10 @@ from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import parts as queries_of_parts
+from ingester.sqlserver.sql import transactions as queries_of_transactions
 from ingester.sqlserver.sql.changes import P, Statement
 from ingester.sqlserver.sql.literal import literal
+from ingester.sqlserver.transactions.source import TransactionSource
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 from tests.worlds.databases import drop
@@ -70,8 +72,19 @@ def part(instance: ChangeTable, start: LogPosition) -> Statement:
     return queries_of_parts.page(queries.RowsQuery(instance, ["ct.[ID]"], start, _UPTO, 5), one)
 
 
+def numbered_part(instance: ChangeTable, start: LogPosition) -> Statement:
+    one = Part(1, 0, 2, ("ID",), 100)
+    return queries_of_parts.page(queries.RowsQuery(instance, ["ct.[ID]"], start, _UPTO, 5, numbered=True), one)
+
+
+def changes_of_transactions(instance: ChangeTable, start: LogPosition) -> Statement:
+    return queries_of_transactions.counts(0, instance.change_table, start.lsn, _UPTO.lsn)
+
+
 Asked = Callable[[ChangeTable, LogPosition], Statement]
-QUESTIONS = pytest.mark.parametrize("ask", [probe, page, stride, part], ids=lambda f: f.__name__)
+QUESTIONS = pytest.mark.parametrize(
+    "ask", [probe, page, stride, part, numbered_part, changes_of_transactions], ids=lambda f: f.__name__
+)
 BEGINNINGS = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 
 
@@ -114,12 +127,14 @@ _LITERAL = re.compile(r"0x[0-9a-fA-F]{2,}")
 
 
 @contextmanager
-def recorded(engine: SqlEngine, login: Login, **options: Any) -> Iterator[tuple[SqlServerSource, list[str]]]:
+def recorded(
+    engine: SqlEngine, login: Login, source_of: Callable[..., SqlServerSource] = SqlServerSource, **options: Any
+) -> Iterator[tuple[SqlServerSource, list[str]]]:
     """A source through a port of its own, and what is sent there, from its first question on."""
     sent: list[str] = []
     with SqlServerEmulator(engine, statement_log=sent.append) as server:
         address = SqlAddress("127.0.0.1", server.port, None, login.database, login.user, SecretStr(login.password))
-        source = SqlServerSource(Connection(address), **options)
+        source = source_of(Connection(address), **options)
         yield source, sent
         source.close()
 
@@ -131,6 +146,20 @@ def prepared(sent: list[str]) -> set[tuple[str, str]]:
         outside = [part.strip() for part in _CALL.sub("", text).split(";\n")]
         found |= {*_CALL.findall(text), *((part, "") for part in outside if part)}
     return found
+
+
+def test_the_number_of_texts_does_not_grow_with_transactions(places: Places, engine: SqlEngine) -> None:
+    """Places and events from all positions of pages of different sizes."""
+    place = places()
+    with recorded(engine, place.login, TransactionSource, tables=lambda: [PERSONS]) as (source, sent):
+        texts: list[int] = []
+        offsets: dict[TableName, Position] = {}
+        for turn in range(30):
+            place.execute(f"INSERT INTO dbo.Persons (ID) VALUES ({4 * turn}), ({4 * turn + 1}), ({4 * turn + 2})")
+            place.scan()
+            _pass(source, [PERSONS, TRANSACTIONS], offsets, rows=turn % 4 + 1)
+            texts.append(len(prepared(sent)))
+    assert texts[-1] == texts[15] < 40, sorted(prepared(sent))
 
 
 @pytest.mark.parametrize("mode", ["direct", "function"])
