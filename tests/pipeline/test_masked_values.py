@@ -1,7 +1,7 @@
 """A masked or excluded column's value occurs nowhere outside the source database.
 
-Rows with values that occur nowhere else go all ways that rows can go: changes, before images, a stand-in, a snapshot
-in chunks, one that fails on a value, a replay. Then everything that is not the database is searched, for several encodings and hashes of each.
+Rows with values that occur nowhere else go all ways that rows can go: changes, before images, a stand-in, a change on which
+the filter fails, a snapshot in chunks, one that fails on a value, a replay. Then everything that is not the database is searched, for several encodings and hashes of each.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ ingester {{
             table_name      = "Patients"
             exclude_columns = ["Note", "Scan"]
             mask            = {{ Ssn = "hash:SHA-256:{{{{ env("SALT") }}}}", email = "redact" }}
+            filter          = "data.Weight > 0"
+            on_filter_error = "dead_letter"
         }}
     }}
     health {{
@@ -260,7 +262,7 @@ def test_values_that_are_masked_or_left_out_are_found_nowhere(clinic: Clinic) ->
     wait_until(lambda: clinic.snapshots().get("asked") == "failed", "the condition has failed on a value")
     clinic.keep("queue", clinic.look_at_queue())
     clinic.router.start()
-    wait_until(lambda: len(clinic.dead_letters()) >= 1, "the stand-in is there")
+    wait_until(lambda: len(clinic.dead_letters()) >= 4, "both too large and both without a weight are there")
     begin = clinic.execute("SELECT CONVERT(VARCHAR(22), MIN(start_lsn), 1) FROM cdc.change_tables")[0][0]
     clinic.look_at_processes()
     clinic.run(
@@ -289,7 +291,7 @@ def test_values_that_are_masked_or_left_out_are_found_nowhere(clinic: Clinic) ->
 
     # Everything was there to be found.
     shown = {place.split(" ")[0] for place, content in places.items() if SHOWN.encode() in content}
-    assert shown == {"queue", "topic", "replayed"}, "the search sees what is not masked"
+    assert shown == {"queue", "topic", "replayed", "dead"}, "the search sees what is not masked"
     reads = [content for place, content in places.items() if place.startswith("topic") and b'"Read"' in content]
     assert len(reads) == ROWS
     assert any(b'"before"' in content for place, content in places.items() if place.startswith("topic"))
