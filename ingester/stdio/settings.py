@@ -26,8 +26,9 @@ from ingester.stdio.document import Places, complaint, member
 NAMED = {"lock_config": "locks"}
 """Keys of the document whose block has another name in a file."""
 _INTERVALS = ("poll_interval", "max_poll_interval")
-_LEFT_OUT = {"db_type", "locks", "poll_interval_defaults", "queue", "spark", "coalesce", "on_oversize", "transforms"}
-"""Settings of the ingester that mean nothing here: there is one kind of database, no Spark, and no message that is too large."""
+_LEFT_OUT = {"db_type", "locks", "poll_interval_defaults", "queue", "spark", "coalesce", "on_oversize", "transactions"}
+"""Settings of the ingester that mean nothing here: there is one kind of database, no Spark, no message that is too large, and no place in a line
+for what `transactions` tells of a change."""
 _UNLOCKED = "none"
 """The original's type of locks without any."""
 GO_SCANNER_BYTES = 65_535

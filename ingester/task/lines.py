@@ -24,12 +24,15 @@ from ingester.change import OPERATION_NAMES, Change, Operation
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.task.encode import Encoder
+from ingester.task.envelope import NativeEnvelope
 from ingester.task.identity import Identity
 
 _TURN_SECONDS = 30.0
 """How long the lines of one page may take before the slice ends between two of them, so that a slow reader gets all tables in turn."""
 _OF_ROWS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 """What moves an offset by itself. An event may stand at the position of the change that follows it."""
+_NO_QUEUE = ""
+_OF_A_QUEUE = ("Destination", "IngestQueue")
 
 
 class LineOutput(Protocol):
@@ -54,14 +57,15 @@ class LineEncoder(Encoder):
     """Makes elements of lines."""
 
     def __init__(self, origin: Origin) -> None:
-        super().__init__(origin, "", "table")
+        super().__init__(origin, _NO_QUEUE, "table")
+        self._metadata_of = NativeEnvelope(origin, _NO_QUEUE).metadata
 
     def message(self, change: Change, identified: Identity | None = None) -> LineMessage:
         identified = identified or self._identity(change)
         body = element(
-            table_name=change.table.key,
+            table_name=_named(change.table),
             operation=OPERATION_NAMES[change.operation],
-            data=orjson.dumps(change.data),
+            data=self._data(change, identified),
             before=None if change.before is None else orjson.dumps(change.before),
             timestamp=change.commit_time,
             lsn=identified.lsn,
@@ -74,6 +78,18 @@ class LineEncoder(Encoder):
             table=change.table,
             position=change.position if moves else None,
         )
+
+    def _data(self, change: Change, identified: Identity) -> bytes:
+        """An event is about no row: its metadata stands there, as in a topic with this envelope, but for what is about a queue."""
+        if change.operation >= 0:
+            return orjson.dumps(change.data)
+        metadata = self._metadata_of(change, identified)
+        return orjson.dumps({key: value for key, value in metadata.items() if key not in _OF_A_QUEUE})
+
+
+def _named(table: TableName) -> str:
+    """As the original names a table, and the topics that have this envelope."""
+    return f"{table.schema}.{table.table}"
 
 
 @dataclass(slots=True)
@@ -172,7 +188,7 @@ class Lines:
     def _line(self, messages: Sequence[LineMessage]) -> bytes:
         table = messages[0].table
         whole = envelope(
-            table_name=table.key,
+            table_name=_named(table),
             server_name=self._server_name,
             changes=[message.body for message in messages],
             poll_interval=self._poll_interval(table),

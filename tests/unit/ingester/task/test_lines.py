@@ -199,6 +199,15 @@ def test_rows_of_a_snapshot_move_no_offset() -> None:
     assert (len(bench.output.written), bench.offsets.commits) == (1, [])
 
 
+def test_an_event_says_in_its_data_what_it_is_about_and_moves_no_offset() -> None:
+    lost = Change(PERSONS, "dbo_Persons", ROWS[0], Operation.GAP, {}, history={"Gap": {"From": "01", "To": "02"}})
+    message = LineEncoder(ORIGIN).message(lost)
+    told = json.loads(message.body)
+    assert (told["change_type"], told["data"]["Gap"]) == ("gap", {"From": "01", "To": "02"})
+    assert not {"IngestQueue", "Destination"} & told["data"].keys()
+    assert message.position is None
+
+
 class SlowOutput(Output):
     """Of which a test decides whether its reader is slow."""
 
