@@ -17,12 +17,13 @@ from common.bus.ports import OutOfTime, TimeLeft
 from common.changes import change as element
 from common.changes import envelope
 from common.clock import SteadyClock, steady
-from common.errors import DStreamError
+from common.errors import DStreamError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import OPERATION_NAMES, Change, Operation
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
+from ingester.slices import Expired
 from ingester.task.encode import Encoder
 from ingester.task.envelope import NativeEnvelope
 from ingester.task.identity import Identity
@@ -152,21 +153,26 @@ class Lines:
         return self._longest
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        """Raises OutOfTime between two lines, Expired when nothing more may be written, and TransientError for a slice that was given up.
-
-        After an offset that could not be moved it raises OutOfTime, too: the commit that follows fails by itself, or succeeds.
+        """Raises OutOfTime when it ends between two lines, whatever the reason: what was written counts, and the next slice meets the reason
+        again. That includes an offset that could not be moved: the commit that follows fails by itself, or succeeds. Before the first line it
+        raises Expired when nothing more may be written, and TransientError for a slice that was given up.
         """
         rest = [message for message in messages if isinstance(message, LineMessage)]
         assert len(rest) == len(messages)
         written = 0
         while rest:
             line, rest = self._cut(rest)
-            with self._output.turn(line[0].table, self._token(line)) as write:
-                if (left is not None and left() <= 0) or (written and self._late(line)):
-                    raise OutOfTime("writing lines: the slice's time is over", accepted=range(written))
-                write(self._line(line))
-                written += len(line)
-                saved = self._save(line)
+            try:
+                with self._output.turn(line[0].table, self._token(line)) as write:
+                    if (left is not None and left() <= 0) or (written and self._late(line)):
+                        raise OutOfTime("writing lines: the slice's time is over", accepted=range(written))
+                    write(self._line(line))
+                    saved = self._save(line)
+            except (Expired, TransientError) as error:
+                if not written or isinstance(error, OutOfTime):
+                    raise
+                raise OutOfTime(f"between two lines: {error.message}", accepted=range(written)) from error
+            written += len(line)
             if not saved:
                 raise OutOfTime("moving the offset after a line", accepted=range(written))
 
