@@ -59,7 +59,7 @@ def run(
     reports = Reports()
     with endpoint(settings.health, reports.figures):
         source, output = bus_of(settings.source), bus_of(settings.output)
-        provide_descriptors(most_links(len(settings.topics), slots=0))
+        provide_descriptors(most_links(_most_topics(settings), slots=0))
         over = threading.Event()
         reports.start.topics = frozenset(settings.topics)
         publishers = _publishers(settings, output, None, reports.start, over)
@@ -141,7 +141,12 @@ def _tell_start(settings: RouterSettings) -> None:
 def _most_links(settings: RouterSettings) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
     held = (1 + 2 * PARKED_PER_SLOT) * settings.slots
-    return most_links(len(settings.topics), settings.slots) + held
+    return most_links(_most_topics(settings), settings.slots) + held
+
+
+def _most_topics(settings: RouterSettings) -> int:
+    """With those of tables that patterns may match."""
+    return len(settings.topics) + (settings.match_at_most if settings.selection.patterns else 0)
 
 
 def _publishers(

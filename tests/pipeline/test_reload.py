@@ -1,6 +1,7 @@
 """The configuration edited while services run: the fourth of the demo's tables comes in without a restart, and a mistake changes nothing.
 
 The transactions are sent as well, and a consumer finds each of them complete.
+Then a pattern takes the place of the names, and finds a table that comes under Change Data Capture later.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from common.names import TRANSACTIONS, Origin
+from common.names import TRANSACTIONS, Origin, TableName
 from dstream.demo.ledger import Ledger
 from dstream.demo.processes import Service, environment, write_config
 from dstream.demo.schema import EVERYTHING, TABLES, create
@@ -24,6 +25,7 @@ from tests.worlds.world import good, wait_until
 
 DATABASE = "demo"
 ALL = ", ".join(f'"{table.key}"' for table in TABLES)
+LATE = TableName("dbo", "Late")
 THREE = ", ".join(f'"{table.key}"' for table in TABLES if table != EVERYTHING)
 
 
@@ -31,6 +33,7 @@ class World:
     """The demo's pipeline, with a configuration in which a table is missing."""
 
     def __init__(self, folder: Path, emulators: Emulators) -> None:
+        self.emulators = emulators
         create(emulators.login)
         variables = environment(emulators)
         self.config = write_config(
@@ -83,6 +86,25 @@ def complete(ends: dict[str, dict[str, int]], arrived: Counter[tuple[str, str]])
     return bool(told) and told == there
 
 
+def a_table_that_comes_under_capture_later_is_found(world: World) -> None:
+    """In the world of the test above. Its first change is committed before anybody can have seen it."""
+    world.edit(ALL, '"*.*", "!*.Ignored"')
+    late = Subscriber(world.emulators.bus_connection_string, {LATE: Origin("localhost", DATABASE).topic(LATE)})
+    late.start()
+    with world.emulators.login.connect() as connection, connection.cursor() as cursor:
+        for table in (LATE.table, "Ignored"):
+            cursor.execute(f"CREATE TABLE dbo.{table} (ID int PRIMARY KEY)")
+            cursor.execute(f"EXEC sys.sp_cdc_enable_table N'dbo', N'{table}', @role_name = NULL")
+            cursor.execute(f"INSERT INTO dbo.{table} VALUES (1)")
+    try:
+        wait_until(lambda: late.counts()[LATE] == 1, "the first change of the new table arrived")
+    finally:
+        late.stop()
+    assert world.log().count("table matched") == len(TABLES) + 1
+    assert "Ignored" not in world.log()
+    assert "table removed" not in world.log()
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with Emulators(database=DATABASE, capture_interval=0.3) as emulators:
@@ -115,4 +137,5 @@ def test_a_table_that_is_added_to_the_configuration_arrives_without_a_restart(wo
     assert good(judge(world.ledger, world.subscriber.received(), TABLES))
     assert world.log().count("ingester started") == 1
     assert "topic added" in world.router.log.read_text()
+    a_table_that_comes_under_capture_later_is_found(world)
     assert (world.ingester.stop(), world.router.stop()) == (0, 0)
