@@ -214,15 +214,12 @@ def _mistake(text: str, told: str, found: Sequence[Word]) -> FilterError:
     if why.startswith("Syntax error: token recognition error at: '= "):
         why = "= is not an operator, write =="
     why = why.replace("'<EOF>'", "its end").removeprefix("Syntax error: ")
-    unknown = re.fullmatch(r"undeclared reference to '(\w+)'", why)
-    if unknown is not None and not any(
-        word.text == unknown[1] and after.text == "(" for word, after in pairwise(found)
-    ):
-        why = (
-            f"unknown variable {unknown[1]}: a filter knows data, before and metadata, so a column is data.{unknown[1]}"
-        )
-    elif unknown is not None:
-        why = f"unknown function {unknown[1]}"
+    if (unknown := re.fullmatch(r"undeclared reference to '(\w+)'", why)) is not None:
+        name = unknown[1]
+        called = [word.at for word, after in pairwise(found) if word.text == name and after.at == offset]
+        why = f"unknown variable {name}: a filter knows data, before and metadata, so a column is data.{name}"
+        if called:  # the library names the bracket
+            offset, why = called[0], f"unknown function {name}"
     return FilterError(f"is not a CEL expression: {why}", min(offset, len(text)))
 
 

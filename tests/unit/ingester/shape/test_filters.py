@@ -8,16 +8,19 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from common.errors import PermanentError
 from ingester.shape import filters
 from ingester.shape.expression import LONGEST, MOST_PLUSES
-from ingester.shape.filters import FilterError, FilterFailed, compile_filter
+from ingester.shape.filters import Filter, FilterError, FilterFailed, compile_filter
 
 SECRET = "Jaroslava 4111-1111"
 ROW: dict[str, object] = {
@@ -131,7 +134,9 @@ def test_the_columns_that_a_filter_names(text: str, columns: set[str] | None, be
         ('data.Status = "paid"', 12, "write =="),
         ("size(data.Status", 16, "missing ')'"),
         ('Status == "paid"', 0, "a column is data.Status"),
-        ('data.A == 1 &&\n  lower(data.B) == "x"', 22, "unknown function lower"),
+        ('data.A == 1 &&\n  lower(data.B) == "x"', 17, "unknown function lower"),
+        ("data.A == lower && lower(data.B)", 10, "unknown variable lower"),
+        ("data.A.lower() == 'x'", 7, "unknown function lower"),
         ('data.A == 1 || "a" + 1 == 2', 19, "(string, int)"),
         ('data.A in "abc"', 7, "(dyn, string)"),
         ('metadata.Operaton == "x"', 0, 'did you mean "OperationID"?'),
@@ -228,6 +233,49 @@ def test_the_expressions_of_the_page_can_be_used() -> None:
     example = re.search(r'filter     = "(.*)"', page)
     assert example is not None
     assert compile_filter(example[1]).columns == frozenset({"Status"})
+
+
+_NAMES = st.sampled_from(["A", "B", "C", "data", "before"])
+_COLUMNS = st.builds(
+    lambda variable, name, form: variable + form.format(name),
+    st.sampled_from(["data", "before", " . data", "data . D"]),
+    _NAMES,
+    st.sampled_from([".{}", '["{}"]', "['{}']", "[r'{}']", ".`{}`", " . {} ", '[ """{}""" ]', "[{!r} + '']"]),
+)
+_TERMS = st.recursive(
+    st.one_of(
+        _COLUMNS,
+        st.builds("has(data.{})".format, st.sampled_from("ABCX")),
+        st.sampled_from(["1", "'data.A'", "size(data)", "before == null", "data != {}", "'B' in data", "true"]),
+    ),
+    lambda inner: st.one_of(
+        st.builds("({} == {})".format, inner, inner),
+        st.builds("({} || {})".format, inner, inner),
+        st.builds("({} ? {} : 'B')".format, inner, inner),
+        st.builds("data[string({})]".format, inner),
+        st.builds("[{}].exists(data, data == 'B')".format, inner),
+    ),
+    max_leaves=5,
+)
+
+
+@given(text=_TERMS)
+@settings(max_examples=150, deadline=None)
+def test_a_filter_that_is_handed_only_the_columns_it_names_answers_as_with_all(text: str) -> None:
+    row: dict[str, object] = {"A": "B", "B": True, "C": 1, "D": {"A": 1, "B": 2}, "data": "C", "before": "A"}
+    try:
+        one = compile_filter(text)
+    except FilterError:
+        return
+    whole = replace(one, fields=dict.fromkeys(one.fields, None))
+    assert _answer(one, row) == _answer(whole, row)
+
+
+def _answer(wanted: Filter, row: Mapping[str, object]) -> object:
+    try:
+        return wanted(row, row, {})
+    except FilterFailed:
+        return "failed"
 
 
 def test_one_filter_serves_several_threads() -> None:
