@@ -23,17 +23,18 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from remarked(settings.remarks)
     for setting in settings.creating_nothing:
         yield warn(setting, CREATES_NOTHING, CREATE_OR_REMOVE, fix=BY_EDITING)
-    yield ok("envelope", _envelope(settings.output))
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
     yield from _patterns(settings)
     yield from guarded("connections", lambda: _connections(settings))
+    if settings.output.envelope != "dstream":
+        yield ok("envelope", _envelope(settings.output))
 
 
 def _envelope(output: OutputSettings) -> str:
     more = f" ({output.cloudevents_mode})" if output.envelope == "cloudevents" else ""
-    more += ", tombstones behind deletes" if output.envelope == "debezium" and output.tombstones else ""
+    more += ", with tombstones" if output.envelope == "debezium" and output.tombstones else ""
     return f"the topics get changes as {output.envelope}{more}"
 
 

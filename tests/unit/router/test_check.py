@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from common.check import Outcome
 from common.names import TableName
 from router.check import _connections, findings
@@ -24,7 +26,25 @@ def test_a_setting_that_creates_no_topics_is_a_warning_with_its_remedy() -> None
     assert 'unknown_destination = "create"' in (first.hint or "")
 
 
-def test_the_envelope_is_told() -> None:
-    output = SETTINGS.output.model_copy(update={"envelope": "cloudevents", "cloudevents_mode": "binary"})
-    found = [each for each in findings(SETTINGS.model_copy(update={"output": output})) if each.subject == "envelope"]
-    assert [str(each) for each in found] == ["ok    envelope: the topics get changes as cloudevents (binary)"]
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({}, []),
+        ({"envelope": "changes"}, ["ok    envelope: the topics get changes as changes"]),
+        (
+            {"envelope": "cloudevents", "cloudevents_mode": "binary"},
+            ["ok    envelope: the topics get changes as cloudevents (binary)"],
+        ),
+        (
+            {"envelope": "debezium", "tombstones": True},
+            ["ok    envelope: the topics get changes as debezium, with tombstones"],
+        ),
+    ],
+)
+def test_an_envelope_that_is_not_the_usual_one_is_told(
+    given: dict[str, object], lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.check.guarded", lambda subject, look: ())  # nothing is asked of the bus
+    output = SETTINGS.output.model_copy(update=given)
+    found = findings(SETTINGS.model_copy(update={"output": output}))
+    assert [str(each) for each in found if each.subject == "envelope"] == lines
