@@ -47,7 +47,10 @@ def _received(descriptor: int, until: float, seconds: float, clock: SteadyClock)
         if not poll.poll(max(0.0, until - clock()) * 1000):
             came = f"only {len(received)} bytes of a document" if received else "no document"
             raise complaint([f"{came} came within {seconds:.0f} s"], hint=_HINT)
-        piece = os.read(descriptor, 65_536)
+        try:
+            piece = os.read(descriptor, 65_536)
+        except OSError as error:
+            raise complaint([f"cannot be read: {error.strerror}"], hint=_HINT) from error
         if not piece:
             return bytes(received)
         received += piece

@@ -45,10 +45,15 @@ _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 def taken_standard_output() -> int:
     """A descriptor of the real standard output that only its caller knows. What anything else writes there goes to standard error from now on,
-    and so does what a child process writes."""
-    sys.stdout.flush()
-    taken = os.dup(1)
-    os.dup2(2, 1)
+    and so does what a child process writes. Raises PermanentError when one of the two is closed."""
+    try:
+        taken = os.dup(1)
+        os.dup2(2, 1)
+    except OSError as error:
+        raise PermanentError(
+            "opening standard output: it or standard error is closed",
+            hint="start the provider with a pipe for its lines and a place for its log",
+        ) from error
     return taken
 
 

@@ -64,7 +64,7 @@ class ProviderSettings(IngesterSettings):
     @property
     def reaches(self) -> dict[str, object]:
         """The addresses that a start waits for, for the log."""
-        return {"server": self.db.host, "database": self.db.database, "tables": len(self.tables)}
+        return {"server": self.db.host, "database": self.db.database}
 
     def interval_of(self, table: TableName) -> str:
         """How often `table` is looked at while it changes, as `metadata.poll_interval` has it."""

@@ -81,6 +81,13 @@ def test_no_document_and_half_of_one_are_waited_for_so_long_and_no_longer() -> N
         os.close(writer)
 
 
+def test_a_standard_input_that_is_closed_is_said() -> None:
+    reader, _ = piped(closes=True)
+    os.close(reader)
+    with pytest.raises(ConfigurationError, match="standard input: cannot be read: Bad file descriptor"):
+        read_document(reader)
+
+
 def test_a_document_without_an_end_is_not_read_for_ever() -> None:
     with (
         Path("/dev/zero").open("rb") as endless,
