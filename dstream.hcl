@@ -22,6 +22,7 @@ ingester {
         type = "local"
     }
 
+    # Or patterns, which also find tables that come under capture later: ["Persons", "sales.*", "!sales.Audit*"]
     tables = ["Persons", "sales.Orders"]
 
     # Metrics and probes: /metrics, /healthz and /readyz. Each stage has a port of its own.

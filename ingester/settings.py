@@ -324,8 +324,8 @@ def _why_not(selection: TableSelection, name: TableName) -> str:
 
 
 def _spelled(selection: TableSelection, name: TableName) -> str:
-    """A table that a pattern finds has one override, however the server spells its name."""
-    return name.key if name in selection.names else name.key.lower()
+    """With patterns a table has one override, however the server spells its name."""
+    return name.key.lower() if selection.patterns else name.key
 
 
 def _check_intervals(

@@ -28,7 +28,7 @@ from router.receiving.unpack import Seen, UnpackingReceivers
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
 from router.side_topic import mark_of
 from router.supervisor import Workers
-from router.tally import Tally
+from router.tally import Figures, Tally
 
 BLINK = 0.2
 """Seconds until a start sees a stop while it waits for an answer."""
@@ -66,7 +66,7 @@ def run(
         try:
             _open_all(settings, source, output, publishers, stop)
             publishers.rest()
-            _watch_fullness(settings, source, output, reports.start, over)
+            _watch_fullness(settings, source, output, reports.start, over, reports.figures)
             # Unavailable topics are tried again here: a worker tries them only when it has a message for them.
             threading.Thread(target=publishers.keep, args=[over], name="publishers", daemon=True).start()
             return Workers(settings, reports=reports, latest=latest).run(stop)
@@ -101,7 +101,7 @@ def route(
     try:
         if not provisioned:
             _open_all(settings, source, output, publishers, stop)
-            _watch_fullness(settings, source, output, tally, stop)
+            _watch_fullness(settings, source, output, tally, stop, tally.figures)
         tally.opening()
         if stop.is_set():
             return 0
@@ -207,8 +207,15 @@ def _provide_topics(
     return output.entities.provision(needs, how=settings.provision, stop=stop)
 
 
-def _watch_fullness(settings: RouterSettings, source: Bus, output: Bus, tally: Tally, stop: threading.Event) -> None:
-    """In a thread of its own; `provision = "none"` makes no management call, and so knows nothing of it."""
+def _watch_fullness(
+    settings: RouterSettings,
+    source: Bus,
+    output: Bus,
+    tally: Tally,
+    stop: threading.Event,
+    figures: Callable[[], Figures],
+) -> None:
+    """In a thread of its own; `provision = "none"` makes no management call, and so knows nothing of it. `figures` have topics added since."""
     if settings.provision == "none":
         return
 
@@ -217,7 +224,8 @@ def _watch_fullness(settings: RouterSettings, source: Bus, output: Bus, tally: T
         return {} if found is None else {f"queue {settings.queue_name}": found}
 
     def topics() -> Mapping[str, Storage]:
-        found = output.entities.topics_storage(list(settings.topics), stop=stop)
+        names = dict.fromkeys([*settings.topics, *sorted(figures().topics)])
+        found = output.entities.topics_storage(list(names), stop=stop)
         return {f"topic {topic}": storage for topic, storage in found.items()}
 
     fullness = Fullness([queue, topics], tally)

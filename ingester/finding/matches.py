@@ -42,9 +42,9 @@ def matches(settings: IngesterSettings, under_cdc: Sequence[TableName]) -> Match
     selection, origin = settings.selection, settings.origin
     taken = {origin.topic(name): name for name in settings.tables}
     found, colliding = dict[TableName, TablePattern](), list[tuple[TableName, TableName]]()
-    there = frozenset(under_cdc)
+    there, named = frozenset(under_cdc), frozenset(settings.tables)
     for table in under_cdc:
-        pattern = None if _own(table) or table in settings.tables else selection.finding(table)
+        pattern = None if _own(table) or table in named else selection.finding(table)
         if pattern is None:
             continue
         first = taken.setdefault(origin.topic(table), table)
@@ -53,7 +53,8 @@ def matches(settings: IngesterSettings, under_cdc: Sequence[TableName]) -> Match
         elif first in there:  # else it is the same table, which the file spells in another case
             colliding.append((first, table))
     ordered = {table: found[table] for table in sorted(found)}
-    update = {"tables": (*settings.tables, *ordered), "tables_overrides": _spelled(settings, ordered)}
+    tables = (*settings.tables, *ordered)
+    update = {"tables": tables, "tables_overrides": _spelled(settings, tables)}
     return Matches(settings.model_copy(update=update), ordered, tuple(colliding))
 
 
@@ -61,15 +62,11 @@ def _own(table: TableName) -> bool:
     return table.schema.lower() == "dbo" and table.table.lower() in OWN
 
 
-def _spelled(settings: IngesterSettings, found: Mapping[TableName, TablePattern]) -> object:
-    """The overrides of tables that a pattern found, with the names as the server spells them."""
-    spelled = {(table.schema.lower(), table.table.lower()): table for table in found}
-    overrides = tuple(
-        each
-        if (name := each.table_name) in settings.tables
-        else each.model_copy(
-            update={"table_name": spelled.get((name.schema.lower(), name.table.lower()), name)},
-        )
+def _spelled(settings: IngesterSettings, tables: Sequence[TableName]) -> object:
+    """The overrides with the names that the tables have here: an override that case alone kept from its table would leave its masks out."""
+    spelled = {table.key.lower(): table for table in tables}
+    overrides = [
+        each.model_copy(update={"table_name": spelled.get(each.table_name.key.lower(), each.table_name)})
         for each in settings.tables_overrides.overrides
-    )
-    return settings.tables_overrides.model_copy(update={"overrides": overrides})
+    ]
+    return settings.tables_overrides.model_copy(update={"overrides": tuple(overrides)})

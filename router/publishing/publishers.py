@@ -79,6 +79,7 @@ class Publishers:
         further: Callable[[str, Message], Publisher] | None = None,
         never: Mapping[str, str] = MappingProxyType({}),
         elsewhere: Callable[[str], str | None] = lambda topic: None,
+        expected: Callable[[str], bool] = lambda topic: False,
         grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
@@ -87,12 +88,15 @@ class Publishers:
         configured ones.
 
         `never`: by topic (lower case), why it must not be one of them. `elsewhere` returns why no table could have a topic, so that its messages
-        do not wait; None if one could. `grace`: seconds for which `further` is tried again before messages for such a topic are refused.
+        do not wait; None if one could.
+        `expected`: whether a topic is one of the configuration's, so that there is always room for it. `grace`: seconds for which `further` is
+        tried again before messages for such a topic are refused.
         """
         self._by_topic: Mapping[str, TopicSender] = {publisher.topic.lower(): publisher for publisher in publishers}
         self._further = further
         self._never = never
         self._elsewhere = elsewhere
+        self._expected = expected
         self._grace = grace
         self._clock = clock
         self._tally = tally
@@ -132,7 +136,7 @@ class Publishers:
                     refused[topic] = self._never[topic]
                 elif (why := self._elsewhere(topic)) is not None:
                     refused[topic] = why
-                elif not self._room():
+                elif not self._room() and not self._expected(topic):
                     refused[topic] = f"{MOST_AWAITED} other unknown topics are waited for already"
                 else:
                     self._put(topic, self._awaited(topic, self._further))

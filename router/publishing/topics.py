@@ -68,6 +68,7 @@ class Topics:
             further=self._further(),
             never={settings.queue_name.lower(): "it is the ingest queue"},
             elsewhere=self._elsewhere if self._marked is None else lambda topic: None,
+            expected=self._expected,
             grace=settings.unknown_grace.total_seconds(),
             tally=self._tally,
         )
@@ -99,6 +100,9 @@ class Topics:
             return self._settings if self._latest is None else self._latest()
         except DStreamError:
             return self._settings
+
+    def _expected(self, topic: str) -> bool:
+        return len(self._matched) < self._settings.match_at_most and self._present().matches(topic, None)
 
     def _matched_now(self, topic: str) -> Publisher:
         """Not created here: the publisher does that, and goes on trying. Raises PermanentError, so that changes wait, when there are too many."""

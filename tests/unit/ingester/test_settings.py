@@ -201,6 +201,7 @@ def override(name: str) -> str:
         (["sales.*"], "must name one table"),
         (["!sales.Orders"], "must name one table"),
         (["sales.Orders", "SALES.orders"], "a second time"),
+        (["Persons", "sales.Orders", "Sales.Orders"], "a second time"),
     ],
 )
 def test_an_override_names_a_table_that_the_selection_may_find(tmp_path: Path, names: list[str], words: str) -> None:

@@ -31,6 +31,14 @@ def test_a_start_that_looks_at_entities_owns_the_namespace_and_needs_nothing_els
     assert needs.provisioned
 
 
+def test_where_patterns_match_tables_to_come_the_router_may_send_to_any_topic(plan: Plan) -> None:
+    needs = plan(tables='"Persons", "sales.*", "*.Log", "!sales.Audit*"')
+    assert (Role.SENDER, "namespace", "bus") in roles(needs, "router")
+    assert (Role.SENDER, "topics", "bus") not in roles(needs, "router")
+    assert needs.patterns == "sales.*, *.Log, not sales.Audit*"
+    assert [pattern.schema_name for pattern in needs.database.patterns] == ["sales", None]
+
+
 def test_packs_need_the_right_to_send_a_poison_change_to_the_queue(plan: Plan) -> None:
     assert (Role.SENDER, "queue", "bus") in roles(plan(queue_more="pack = 2"), "router")
 

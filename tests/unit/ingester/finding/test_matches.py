@@ -56,6 +56,13 @@ def test_an_override_holds_for_a_table_however_the_server_spells_it() -> None:
     assert rhythms(result) == {table("dbo.Persons"): Rhythm(5.0, 120.0), table("sales.Orders"): Rhythm(1.0, 120.0)}
 
 
+def test_an_override_holds_for_a_table_that_the_file_spells_in_two_ways() -> None:
+    """Without its override a table would be sent without its masks."""
+    own = {"overrides": ({"table_name": "Orders", "poll_interval": "1s"},)}
+    result = matches(settings("ORDERS", "*", tables_overrides=own), [table("dbo.Orders")]).settings
+    assert rhythms(result) == {table("dbo.ORDERS"): Rhythm(1.0, 120.0)}
+
+
 def test_two_thousand_tables_are_matched_at_once() -> None:
     there = [f"s{number % 7}.Table{number}" for number in range(2_000)]
     assert len(found(["s?.*", "!*.Table1"], there)[0]) == 1_999

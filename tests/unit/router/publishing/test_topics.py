@@ -12,6 +12,7 @@ from common.errors import ConfigurationError, DStreamError, PermanentError, Tran
 from common.message import Message, Property
 from common.names import Origin, TableName
 from common.table_selection import TableSelection, entry
+from router.publishing import publishers
 from router.publishing.awaited import NoTopic
 from router.publishing.publishers import Publishers
 from router.publishing.topics import LISTED_AGAIN, Topics
@@ -217,6 +218,17 @@ def test_changes_wait_where_more_tables_match_than_may() -> None:
     assert [(line["log_level"], line["event"]) for line in logs] == [("error", "topic unavailable; its changes wait")]
     assert "router.match_at_most" in logs[0]["error"]
     assert len(matching.provided) == 2
+
+
+def test_a_matched_table_has_room_however_many_unknown_topics_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a start each of thousands of tables is unknown until its first change."""
+    monkeypatch.setattr(publishers, "MOST_AWAITED", 1)
+    matching = world(**of_patterns("sales.*"), match_at_most=3)
+    found = [f"srv.db.sales.t{number}.events" for number in range(3)]
+    assert matching.publishers.admit(["srv.db.invented.events", *found]) == {}
+    assert "other unknown topics" in matching.publishers.admit(["srv.db.another.events"])["srv.db.another.events"]
+    assert [matching.sent(topic) for topic in found] == ["", "", ""]
+    assert "other unknown topics" in matching.sent("srv.db.sales.t3.events")
 
 
 def test_changes_of_a_matched_table_wait_for_a_topic_that_somebody_else_makes() -> None:
