@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,8 @@ import pytest
 
 from common.bus.ports import MessageRefused, TimeLeft
 from common.message import Message
+from ingester.shape.mask import mask_of
+from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice, Trouble
 from ingester.task.drain import Drain
 from ingester.task.pack import PackingSender
@@ -50,6 +53,19 @@ def test_the_table_stops_and_names_key_position_the_queues_words_and_the_remedy(
         assert fact in result.message
     assert result.hint == "mend it; then restart the ingester"
     assert result.set_aside == ()
+
+
+@pytest.mark.parametrize("too_large", [False, True])
+def test_an_error_shows_a_key_as_it_is_sent(too_large: bool) -> None:
+    """Of a hashed key nothing but the hash."""
+    drain, todo = bench(stand_ins=False, wide=(BIG,) if too_large else ())
+    if not too_large:
+        drain, _ = picky(drain, ROWS.index(BIG))
+    hashed = hashlib.sha256(b"sesame2").hexdigest()
+    result = drain.run(replace(todo, shape=TableShape(masks=(("ID", mask_of("hash:SHA-256:sesame")),))))
+    assert result.trouble is Trouble.PERMANENT
+    assert f'{{"ID":"{hashed}"}}' in result.message
+    assert '"ID":2' not in result.message
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 13])
