@@ -17,7 +17,7 @@ import structlog
 from common.bus.ports import MessageRefused, Sender, SendInterrupted
 from common.bus.throttling import THROTTLED_BACKOFF
 from common.clock import SteadyClock, SteadyTime, steady
-from common.errors import Stopped, TransientError
+from common.errors import DStreamError, PermanentError, Stopped, TransientError, unforeseen
 from common.message import Message
 from common.names import Origin
 from common.retry import Backoff
@@ -112,6 +112,17 @@ class Replayer:
 
     def run(self) -> None:
         """Raises PermanentError, TransientError after PATIENCE, or Stopped. `progress` is then as far as it came."""
+        try:
+            self._run()
+        except DStreamError:
+            raise
+        except Exception as error:  # a command that fails with it would print its text
+            raise PermanentError(
+                f"replaying {self.encode.replay.table.key}: {unforeseen(error)}",
+                hint="this is a defect of DStream: report this line, and the stack that --log-level debug prints",
+            ) from error
+
+    def _run(self) -> None:
         self._reported = self._next = self.clock()
         self._trouble = _Trouble(self._reported)
         self._row_bytes: float | None = None

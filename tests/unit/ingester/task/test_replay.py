@@ -204,6 +204,17 @@ def test_a_topic_that_is_deleted_ends_it_at_once() -> None:
     assert bench.waits == []
 
 
+def test_an_error_that_nobody_foresaw_ends_it_and_its_text_is_not_shown() -> None:
+    """It may quote a value of a row."""
+    bench = Bench()
+    bench.topic.faults = [ValueError("ada@example.org")]
+    with pytest.raises(PermanentError) as raised:
+        bench.replayer.run()
+    assert raised.value.message.startswith("replaying dbo.Persons: ValueError, raised in ")
+    assert "ada" not in str(raised.value)
+    assert "defect of DStream" in (raised.value.hint or "")
+
+
 def test_a_stop_ends_it_before_the_next_send() -> None:
     bench = Bench(rows=4)
     bench.topic.after_send = bench.stop.set
