@@ -14,7 +14,7 @@ from ingester.source import CapturedColumn
 TEXT_TYPES = frozenset({"char", "varchar", "nchar", "nvarchar", "sysname", "text", "ntext"})
 """Types whose values are text of any characters."""
 
-HINT = "correct the table's shape in dstream.hcl: a running ingester takes it over at once, without a restart"
+HINT = "correct the shape of the table in dstream.hcl: a running ingester takes it over at once, without a restart"
 
 
 class ShapeRefused(PermanentError):

@@ -210,12 +210,17 @@ class Row:
 
     def _shaped(self, row: Mapping[str, object]) -> Mapping[str, object]:
         columns = self.columns
-        shaped = dict(row) if columns is None else {name: value for name, value in row.items() if name in columns}
+        # A source has read no others, unless the filter needs them.
+        shaped = dict(row) if columns is None or row.keys() <= columns else _some(row, columns)
         for name, masked in self.masks:
             value = shaped.get(name)
             if value is not None:
                 shaped[name] = masked(value)
         return shaped
+
+
+def _some(row: Mapping[str, object], columns: frozenset[str]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name in columns}
 
 
 def _same(one: object, other: object) -> bool:

@@ -35,7 +35,7 @@ def test_a_shape_that_does_not_fit_fails_with_its_column_and_the_remedy(place: P
     assert report.status == 1
     said = report.said("fail", SUBJECT)
     assert 'exclude_columns names "Nmae", which is not a captured column of the table' in said
-    assert "correct the table's shape in dstream.hcl" in said
+    assert "correct the shape of the table in dstream.hcl" in said
     place.settings["more"] = override('exclude_columns = ["ID"]')
     assert "which is part of the key" in place.check().said("fail", SUBJECT)
 

@@ -8,8 +8,11 @@ import pytest
 
 from common.errors import PermanentError
 from ingester.change import Change, Operation
+from ingester.shape.compiled import compiled
+from ingester.shape.table_shape import TableShape
 from ingester.source import PageQuery, Part, ProbeRequest
 from ingester.sqlserver.connection import Connection
+from ingester.transform import transformed
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
 
@@ -89,3 +92,33 @@ def test_a_column_that_cannot_be_read_stops_no_query_that_leaves_it_out(place: P
     with pytest.raises(PermanentError, match="'Bio' has type sql_variant"):
         place.source.page(query)
     assert len(place.source.page(replace(query, columns=("Name",))).changes) == 4
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_updates_that_changed_no_sent_column_are_known_by_their_values(places: Places, mode: str) -> None:
+    """Whatever the update mask says of a column that was written with the value that it had."""
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons VALUES (1, N'one', N'bio'), (2, N'two', NULL)")
+    place.execute("UPDATE dbo.Persons SET Name = N'ONE' WHERE ID = 1")
+    place.execute("UPDATE dbo.Persons SET Name = Name, Bio = N'other'")
+    place.execute("UPDATE dbo.Persons SET Name = NULL WHERE ID = 2")
+    place.execute("UPDATE dbo.Persons SET Bio = NULL, Name = N'two' WHERE ID = 2")
+    place.scan()
+    instance, shape = place.instance(), TableShape(excluded=("bio",), skip_unchanged=True)
+    ready = compiled(shape, instance, sends_before=False)
+    assert ready.columns is not None
+    for rows in (1, 2, 100):
+        found: list[Change] = []
+        after, upto = instance.start, place.source.probe([ProbeRequest(instance, None)]).upto
+        assert upto is not None
+        while (page := place.source.page(PageQuery(instance, after, upto, rows, None, ready.columns, True))).end:
+            found += transformed(page.changes, ready.transforms).changes
+            after = page.end
+        assert [(change.operation, change.data) for change in found] == [
+            (Operation.INSERT, {"ID": 1, "Name": "one"}),
+            (Operation.INSERT, {"ID": 2, "Name": "two"}),
+            (Operation.UPDATE, {"ID": 1, "Name": "ONE"}),
+            (Operation.UPDATE, {"ID": 2, "Name": None}),
+            (Operation.UPDATE, {"ID": 2, "Name": "two"}),
+        ]
+        assert {change.before for change in found} == {None}
