@@ -7,18 +7,19 @@ READY := $(VENV)/.ready
 
 SCRIPTDOM := $(VENV)/scriptdom
 DEBEZIUM := tests/debezium/.cache
+ASYNCAPI := tests/asyncapi/.cache
 CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium clients azurite promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom archive debezium azurite promtool
+test: setup scriptdom archive debezium asyncapi azurite promtool
 	$(BIN)/python -m tests.side_by_side dstream
 
 # The tests of the emulators: what DStream needs of the real servers, every statement, every frame, and foreign clients.
@@ -106,6 +107,15 @@ $(DEBEZIUM)/.ready: tests/debezium/pom.xml tests/debezium/Unwrap.java
 	@echo "Fetching Debezium into $(@D) (23 MB) ..."
 	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars && javac -d $(@D) -cp '$(@D)/jars/*' $(word 2,$^) && touch $@ || $(MISSING)
 
+# AsyncAPI's own parser, only for tests/asyncapi (55 MB; it runs on Node.js).
+asyncapi: $(ASYNCAPI)/.ready
+
+$(ASYNCAPI)/.ready: tests/asyncapi/package.json tests/asyncapi/package-lock.json
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@echo "Fetching AsyncAPI's parser into $(@D) ..."
+	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
+
 # Foreign clients, only for tests/emulators/*/clients (docs/emulators/foreign-clients.md): each where its tool chain is found.
 clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)
 
@@ -173,4 +183,4 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(AZURITE)/.cache $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache

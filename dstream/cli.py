@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dstream.commands import offsets, snapshot
+from dstream.commands.asyncapi import asyncapi
 from dstream.commands.check import check
 from dstream.commands.completion import completion
 from dstream.commands.demo import demo
@@ -19,6 +20,7 @@ from dstream.commands.plan import plan
 from dstream.commands.provider import provider
 from dstream.commands.replay import replay
 from dstream.commands.router import router
+from dstream.commands.schema import schema
 from dstream.commands.server import server
 from dstream.commands.status import status
 from dstream.completing import asked, prepare
@@ -39,7 +41,22 @@ def named(command: Callable[..., int]) -> str:
     return command.__name__.replace("_", "-")
 
 
-for _command in (ingester, router, server, provider, check, doctor, plan, status, replay, demo, emulators, completion):
+for _command in (
+    ingester,
+    router,
+    server,
+    provider,
+    check,
+    doctor,
+    plan,
+    status,
+    schema,
+    asyncapi,
+    replay,
+    demo,
+    emulators,
+    completion,
+):
     app.command(named(_command))(reported(_command))
 
 _offsets = typer.Typer(cls=offsets.ShowByDefault, rich_markup_mode=None)
