@@ -113,7 +113,7 @@ class IngesterStats:
         self._executor: str | None = None
         self._unanswered: str | None = None
         self._unfound: str | None = None
-        self._finding = False
+        self._finding = self._looping = False
         self._queue: str | None = None
         self._unsent: str | None = None
         self._stopped: set[TableName] = set()
@@ -127,6 +127,7 @@ class IngesterStats:
     # written by the loop
 
     def turned(self) -> None:
+        self._looping = True
         self._waited, self._turned = self.waited, self._clock()
 
     def connected(self, works: bool, why: str = "the server does not answer") -> None:
@@ -327,7 +328,7 @@ class IngesterStats:
 
     def _waits_for_tables(self) -> bool:
         """Whether there is no table to read, because patterns match none now."""
-        return self._finding and self._unfound is None and not self._tables
+        return self._looping and self._finding and self._unfound is None and not self._tables
 
     def _unsendable(self) -> bool:
         """Whether changes of a table that this ingester reads cannot be sent."""

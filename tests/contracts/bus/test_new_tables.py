@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from common.errors import ConfigurationError
-from common.names import TableName
+from common.names import Origin, TableName
+from common.table_selection import TablePattern, TableSelection
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import run
@@ -89,6 +90,29 @@ def test_a_table_whose_topic_cannot_be_had_waits_as_any_topic_that_is_away(emula
     put(emulator, [change(INVOICES, number, INVOICES) for number in range(5)])
     with routing(known, File(with_invoices(known))) as tally:
         waited_for(lambda: tally.retries[INVOICES] >= 1)
+        emulator.admin.create(INVOICES, TopicDescription())
+        emulator.admin.create(f"{INVOICES}/Subscriptions/sub1", SubscriptionDescription())
+        waited_for(lambda: tally.routed[INVOICES] == 5)
+    assert [found.message_id for found in read(emulator, INVOICES, 5)] == numbered(INVOICES, 5)
+    assert left(emulator) == (0, 0)
+
+
+def test_a_matched_table_waits_for_the_topic_that_somebody_else_makes_and_keeps_its_order(
+    emulator: ServiceBusEmulator,
+) -> None:
+    """The router knows no table by its name, and has no grace: a pattern is enough."""
+    with routing(settings(emulator), File(settings(emulator))):
+        waited_for(lambda: len(list(emulator.admin.topics())) == 2)
+    matching = {
+        "selection": TableSelection.of([TablePattern.parse("Inv*")]),
+        "origin": Origin("srv", "db"),
+        "topics": {},
+    }
+    known = settings(emulator, provision="none", unknown_grace="0s").model_copy(update=matching)
+    put(emulator, [change(INVOICES, number, INVOICES) for number in range(5)])
+    with routing(known, File(known)) as tally:
+        waited_for(lambda: tally.retries[INVOICES] >= 1)
+        assert left(emulator) == (5, 0)
         emulator.admin.create(INVOICES, TopicDescription())
         emulator.admin.create(f"{INVOICES}/Subscriptions/sub1", SubscriptionDescription())
         waited_for(lambda: tally.routed[INVOICES] == 5)
