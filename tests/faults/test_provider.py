@@ -45,7 +45,7 @@ def start(database: Database, tmp_path: Path) -> Iterator[Started]:
 
 def everything(database: Database, host: Host) -> Callable[[], bool]:
     """Whether the last committed row of each table has come."""
-    return lambda: all(host.ids(table)[-1:] == [database.committed[table]] for table in TABLES)
+    return lambda: all(host.last(table) == database.committed[table] for table in TABLES)
 
 
 class Campaign:
@@ -163,7 +163,7 @@ def test_a_stop_finishes_the_line_for_a_reader_that_reads(database: Database, st
     assert host.half == b""
     after = start()
     database.put("Cars", 1)
-    after.read_until(lambda: after.ids("Cars")[-1:] == [database.committed["Cars"]], "the rest")
+    after.read_until(lambda: after.last("Cars") == database.committed["Cars"], "the rest")
     both = host.ids("Cars") + after.ids("Cars")
     assert both == list(range(both[0], database.committed["Cars"] + 1))
     assert after.end() == 0
@@ -182,7 +182,7 @@ def test_a_stop_ends_within_its_bound_when_nobody_reads_and_the_line_is_not_comm
     assert host.process.wait(20) == 0, host.said()
     host.drain()
     after = start()
-    after.read_until(lambda: after.ids("Cars")[-1:] == [database.committed["Cars"]], "the rest")
+    after.read_until(lambda: after.last("Cars") == database.committed["Cars"], "the rest")
     before, rest = host.ids("Cars"), after.ids("Cars")
     assert rest == list(range(rest[0], database.committed["Cars"] + 1))
     assert before == [] or before[0] <= rest[0] <= before[-1] + 1

@@ -82,7 +82,7 @@ class Database:
     def _write(self) -> None:
         turn = 0
         while not self._stop.wait(0.05):
-            self.put(TABLES[turn % 2], 5 + 20 * (turn % 7 == 0))
+            self.put(TABLES[turn % 2], 5 + 195 * (turn % 7 == 0))
             turn += 1
 
     def config(self, **more: Any) -> dict[str, Any]:
@@ -114,6 +114,8 @@ class Host:
         self.log = log
         self.lines: list[bytes] = []
         self._half = b""
+        self._changes: list[dict[str, Any]] = []
+        self._last: dict[str, int | None] = {}
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
                 [str(Path(sys.executable).with_name("dstream")), "provider"],
@@ -132,9 +134,20 @@ class Host:
         assert self.process.stdout is not None
         before, fd = len(self.lines), self.process.stdout.fileno()
         if select.select([fd], [], [], seconds)[0] and (piece := os.read(fd, most)):
-            *whole, self._half = (self._half + piece).split(b"\n")
-            self.lines += whole
+            self._take(piece)
         return len(self.lines) - before
+
+    def _take(self, piece: bytes) -> None:
+        *whole, self._half = (self._half + piece).split(b"\n")
+        self.lines += whole
+        for line in whole:
+            found = changes_of([line])
+            self._changes += found
+            self._last[found[-1]["table_name"]] = found[-1]["data"].get("Id")
+
+    def last(self, table: str) -> int | None:
+        """The id in the last change of `table` that came."""
+        return self._last.get(f"dbo.{table}")
 
     def read_until(
         self, condition: Callable[[], bool], what: str, timeout: float = 60.0, *, most: int = 65_536
@@ -151,10 +164,10 @@ class Host:
         return self._half
 
     def changes(self) -> list[dict[str, Any]]:
-        return changes_of(self.lines)
+        return self._changes
 
     def ids(self, table: str) -> list[int]:
-        return [change["data"]["Id"] for change in self.changes() if change["table_name"] == f"dbo.{table}"]
+        return [change["data"]["Id"] for change in self._changes if change["table_name"] == f"dbo.{table}"]
 
     def kill(self) -> None:
         """As its host's machine would end it; what it wrote before is read to the end."""
@@ -172,8 +185,7 @@ class Host:
         """Read to the end of what an ended provider has written."""
         assert self.process.stdout is not None
         rest = self.process.stdout.read()
-        *whole, self._half = (self._half + rest).split(b"\n")
-        self.lines += whole
+        self._take(rest)
 
     def end(self, number: signal.Signals = signal.SIGTERM, timeout: float = 30.0) -> int:
         """Send a signal; read on until it has ended; its exit status."""
