@@ -32,6 +32,7 @@ NO_MATCH: Final = (
 )
 HIDDEN: Final = "give the login a right on them, or on their schema, if a pattern is to find them (docs/install.md)"
 COLLIDES: Final = "Service Bus ignores case, so that both would share a topic: rename one of them, or name the one to send exactly in tables"
+IDLE: Final = "correct table_name if this is a slip: its masks and filters hold for no table; if the table comes later, there is nothing to do"
 _LEFT: Final = (
     "it was dropped, renamed or taken out of Change Data Capture, and what was not sent by then is lost with its change table; "
     "it comes back with its offset when a pattern finds it again"
@@ -166,6 +167,9 @@ class Finder:
         for first, later in found.colliding:
             if self._news(true, (first, later)):
                 log.error("table left out: another has its topic", table=later.key, other=first.key, hint=COLLIDES)
+        for name in found.idle:
+            if self._news(true, name):
+                log.warning("override holds for no table", table=name.key, hint=IDLE)
         if self._hidden and self._news(true, self._hidden):
             log.warning("tables under Change Data Capture are hidden from the login", tables=self._hidden, hint=HIDDEN)
         self._told = true

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.check import BY_EDITING, Finding, by_hand, ok, warn
-from ingester.finding.finder import COLLIDES, HIDDEN, NO_MATCH
+from ingester.finding.finder import COLLIDES, HIDDEN, IDLE, NO_MATCH
 from ingester.finding.matches import Matches, UnderCdc
 from ingester.settings import IngesterSettings
 
@@ -27,6 +27,8 @@ def judge(settings: IngesterSettings, there: UnderCdc, found: Matches) -> Iterat
     for first, later in found.colliding:
         text = f"left out, because {first.key} has its topic"
         yield warn(f"table {later.key}", text, COLLIDES, fix=by_hand("which of the two is sent is a choice"))
+    for name in found.idle:
+        yield warn(f"override {name.key}", "holds for no table", IDLE, fix=BY_EDITING)
     if there.hidden:
         text = f"{there.hidden} tables under Change Data Capture are hidden from the login"
         yield warn("patterns", text, HIDDEN, fix=by_hand("their names are not known to the login"))

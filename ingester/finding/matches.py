@@ -36,6 +36,14 @@ class Matches:
     found: Mapping[TableName, TablePattern]
     colliding: tuple[tuple[TableName, TableName], ...] = ()
 
+    @property
+    def idle(self) -> tuple[TableName, ...]:
+        """What overrides name and no table has: a slip of the pen leaves a table without its masks, or it comes later."""
+        there = frozenset(self.settings.tables)
+        return tuple(
+            each.table_name for each in self.settings.tables_overrides.overrides if each.table_name not in there
+        )
+
 
 def matches(settings: IngesterSettings, under_cdc: Sequence[TableName]) -> Matches:
     """`under_cdc`: the oldest first. Of several that would share a topic the oldest is sent, and one that is named exactly before all others."""

@@ -58,7 +58,9 @@ def test_a_snapshot_and_a_replay_are_of_a_table_that_matches(desk: Desk) -> None
 
 def test_the_check_lists_what_each_pattern_matches_and_looks_at_those_tables(desk: Desk) -> None:
     place = desk.place
+    place.settings["more"] = 'tables_overrides {\noverrides {\ntable_name = "sales.Oders"\n}\n}'
     report = place.check()
+    assert report.said("warn", "override sales.Oders").startswith("holds for no table: correct table_name")
     assert report.said("ok", "pattern Pers*") == "matches 1 now: dbo.Persons"
     assert report.said("ok", "pattern sales.*") == "matches 1 now: sales.Orders"
     assert report.said("warn", "pattern hr.*").startswith(

@@ -134,6 +134,13 @@ def test_tables_that_the_login_may_not_see_are_one_warning() -> None:
     assert world.again() == []
 
 
+def test_an_override_without_a_table_is_one_warning_because_its_masks_hold_nowhere() -> None:
+    own = {"overrides": ({"table_name": "sales.Oders"}, {"table_name": "sales.Items"})}
+    world = World("sales.*", there=("sales.Orders", "sales.Items"), tables_overrides=own)
+    assert world.begun()[1][-1] == ("warning", "override holds for no table", "sales.Oders")
+    assert world.again() == []
+
+
 def test_trouble_that_lasts_is_one_line_and_one_when_it_is_over_and_the_tables_stay() -> None:
     world = World("sales.*", there=("sales.A",))
     world.begun()
