@@ -11,8 +11,8 @@ from dstream.demo.ledger import Committed, Ledger
 
 _EXAMPLES = 5
 
-BESIDE = frozenset(("Read", "Gap"))
-"""Operations of messages that are about no change: rows that a snapshot read, and gaps."""
+BESIDE = frozenset(("Read", "Gap", "Schema"))
+"""Operations of messages that are about no change: rows that a snapshot read, gaps, and other columns."""
 
 
 @dataclass(frozen=True, slots=True)
