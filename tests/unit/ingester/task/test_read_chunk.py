@@ -635,3 +635,10 @@ def test_a_chunk_in_the_order_of_a_column_that_is_hidden_without_a_salt_is_not_s
     assert 'in the order of "Name"' in result.message
     assert "hash:SHA-256:SALT" in (result.hint or "")
     assert bench.sender.sent == []
+
+
+def test_rows_that_the_filter_leaves_out_are_counted_and_the_snapshot_goes_past_them(bench: Bench) -> None:
+    bench.todo = replace(bench.todo, shape=TableShape(filter="data.ID % 2 == 0", skip_unchanged=True))
+    result = bench.run()
+    assert (bench.sent(), result.changes, result.dropped) == ([2, 4, 6, 8, 10], 5, 5)
+    assert done(result).complete

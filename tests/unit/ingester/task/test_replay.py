@@ -18,6 +18,8 @@ from common.message import Message
 from common.names import Origin
 from ingester.change import Change
 from ingester.history.replay import CleanedUp, Replay
+from ingester.shape.mask import mask_of
+from ingester.shape.table_shape import TableShape
 from ingester.source import CaptureInstance
 from ingester.sqlserver.position import LogPosition
 from ingester.task.replay import PATIENCE, ReplayEncoder, Replayer
@@ -237,3 +239,15 @@ def test_a_slow_rate_is_no_trouble_that_lasts() -> None:
     bench.source.fail = ConnectionLost("the server is failing over")
     bench.replayer.run()
     assert len(bench.topic.sent) == 24
+
+
+def test_a_replay_sends_changes_in_the_tables_present_shape() -> None:
+    bench = Bench()
+    mask = mask_of("hash:SHA-256:salt")
+    bench.replayer.shape = TableShape(masks=(("id", mask),), filter="metadata.OperationType == 'Insert'")
+    bench.replayer.run()
+    assert bench.topic.sent
+    for message in bench.topic.sent:
+        body = orjson.loads(message.body)
+        assert len(body["data"]["ID"]) == 64
+        assert body["metadata"]["OperationType"] == "Insert"
