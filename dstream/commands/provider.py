@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dstream.options import Format, Level, LogFormat, LogLevel
-from dstream.signals import end_within
 from dstream.starting import announced, logged, started
 
 if TYPE_CHECKING:
@@ -34,6 +33,10 @@ def provider(log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TE
     try:
         return started("ingester.app", settings, call="provide", within=_STOP_SECONDS, descriptor=output)
     finally:
+        from dstream.signals import (
+            end_within,
+        )  # not at the top: the completion of a command line must not wait for structlog
+
         end_within(_LEFT_SECONDS)
 
 
