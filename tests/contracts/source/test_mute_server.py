@@ -25,9 +25,11 @@ from ingester.source import ProbeRequest
 from ingester.sqlserver import probe as sqlserver_probe
 from ingester.sqlserver import source as sqlserver_source
 from ingester.sqlserver import waiting as sqlserver_waiting
+from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.source import SqlServerSource
-from tests.fakes.ingester import PERSONS, instance
+from tests.fakes.ingester import PERSONS
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
 
 EVERYTHING = 1 << 40
@@ -235,9 +237,10 @@ def test_the_first_questions_of_a_pass_are_given_up_sooner_than_a_page(
     connection = Connection(address(tap.port, "disable"))
     assert connection.result_sets("none") == []
     tap.limits[tap.accepted] = 0
-    source = SqlServerSource(connection)
+    source, start = SqlServerSource(connection), LogPosition.before(Lsn(bytes(10)))
+    persons = ChangeTable("dbo_Persons", PERSONS, start, (), change_table="dbo_Persons_CT")
     with pytest.raises(ConnectionLost, match="no answer within 1 s"):
-        source.states([PERSONS]) if question == "states" else source.probe([ProbeRequest(instance(), None)])
+        source.states([PERSONS]) if question == "states" else source.probe([ProbeRequest(persons, None)])
 
 
 def test_what_is_left_of_an_answer_is_not_waited_for_without_end(tap: Tap) -> None:
