@@ -39,6 +39,13 @@ def test_where_patterns_match_tables_to_come_the_router_may_send_to_any_topic(pl
     assert [pattern.schema_name for pattern in needs.database.patterns] == ["sales", None]
 
 
+def test_transactions_need_a_topic_and_no_table(plan: Plan) -> None:
+    without, needs = plan(), plan(ingester="transactions = true")
+    [more] = {topic.name for topic in needs.namespaces[0].topics} - {t.name for t in without.namespaces[0].topics}
+    assert more.endswith(".cdc.transactions.events")
+    assert needs.database == without.database
+
+
 def test_packs_need_the_right_to_send_a_poison_change_to_the_queue(plan: Plan) -> None:
     assert (Role.SENDER, "queue", "bus") in roles(plan(queue_more="pack = 2"), "router")
 
