@@ -123,6 +123,7 @@ def test_kills_lose_nothing_and_repeat_at_most_the_line_in_flight(tmp_path: Path
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_fifty_kills(tmp_path: Path, seed: int) -> None:
     campaign = Campaign(tmp_path, seed)
     campaign.run(int(os.environ.get("DSTREAM_TEST_KILLS", "50")))
