@@ -25,9 +25,17 @@ Started = Callable[..., Host]
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    """One for all; each test begins where the one before has ended."""
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """One for all, of which a provider has read a row of each table; each test begins where the one before has ended."""
     with Database() as opened:
+        host = Host(opened.config(), tmp_path_factory.mktemp("first") / "provider.log")
+        try:
+            for table in TABLES:
+                opened.put(table, 1)
+            host.read_until(everything(opened, host), "the first rows")
+            assert host.end() == 0, host.said()
+        finally:
+            host.close()
         yield opened
 
 
