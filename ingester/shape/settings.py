@@ -44,11 +44,14 @@ class ShapeOverride(Settings):
 
     columns: Columns | None = Field(
         default=None,
-        description="The columns that are sent, the key's among them. None, the default: what `shape` says. Replaces its lists of columns.",
+        description=(
+            "The columns that are sent, the key's among them. None, the default: what `shape` says. Takes the place of its `columns`, and of "
+            "what its `exclude_columns` says of them."
+        ),
     )
     exclude_columns: Columns | None = Field(
         default=None,
-        description="Columns that are not sent, nor read. None, the default: what `shape` says. Replaces its lists of columns.",
+        description="Columns that are not sent, nor read, in addition to those of `shape`. None, the default: only those.",
     )
     mask: Masks = Field(
         default_factory=dict,
@@ -145,8 +148,9 @@ def shape_conflicts(given: Mapping[str, Any]) -> Iterable[tuple[Location, str]]:
 
 def against_defaults(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Iterable[tuple[Location, str]]:
     """Masks of a table for columns that the defaults leave out of it. `usual`: the `shape` block."""
-    if given.get("columns") is None and given.get("exclude_columns") is None:
-        yield from _masked_and_left_out((), _names(usual, "columns"), _names(usual, "exclude_columns"), _masked(given))
+    listed = _names(given, "columns")
+    columns = [] if listed else _names(usual, "columns")
+    yield from _masked_and_left_out((), columns, _besides(_names(usual, "exclude_columns"), listed), _masked(given))
 
 
 def filter_conflicts(given: Mapping[str, Any], *, before_images: bool) -> Iterable[tuple[Location, str]]:
@@ -164,9 +168,9 @@ def filter_conflicts(given: Mapping[str, Any], *, before_images: bool) -> Iterab
 def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:
     """The shape of one table. `own`: of its override, where it has one."""
     own = own or ShapeOverride()
-    lists = own if own.columns is not None or own.exclude_columns is not None else usual
     given = {*(own.columns or ()), *(own.exclude_columns or ()), *own.mask}
-    columns, excluded = lists.columns, lists.exclude_columns or ()
+    columns = usual.columns if own.columns is None else own.columns
+    excluded = (*_besides(usual.exclude_columns or (), own.columns or ()), *(own.exclude_columns or ()))
     masks = (*usual.mask.items(), *own.mask.items())  # for a column that both name, the later one holds
     skipped = usual.skip_operations if own.skip_operations is None else own.skip_operations
     return TableShape(
@@ -180,6 +184,12 @@ def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:
         schema_events=_own(own.schema_events, usual.schema_events),
         shared=frozenset({*(columns or ()), *excluded, *usual.mask} - given),
     )
+
+
+def _besides(names: Iterable[str], listed: Iterable[str]) -> tuple[str, ...]:
+    """What all tables leave out but this one sends, because its own `columns` names it, is not among them."""
+    sent = {name.casefold() for name in listed}
+    return tuple(name for name in names if name.casefold() not in sent)
 
 
 def _own(own: bool | None, usual: bool) -> bool:

@@ -46,7 +46,21 @@ def test_a_table_has_its_own_settings_and_else_the_defaults(tmp_path: Path) -> N
         shared=frozenset({"Audit", "Email"}),
     )
     found = shape(tmp_path, usual, 'columns = ["Id"]\nskip_operations = []\nskip_unchanged = false')
-    assert (found.columns, found.excluded, found.skip_operations, found.skip_unchanged) == (("Id",), (), (), False)
+    assert (found.columns, found.excluded, found.skip_operations, found.skip_unchanged) == (
+        ("Id",),
+        ("Audit",),
+        (),
+        False,
+    )
+
+
+def test_what_all_tables_leave_out_only_a_tables_own_columns_bring_back(tmp_path: Path) -> None:
+    usual = 'columns = ["Id", "Name", "Ssn"]'
+    assert shape(tmp_path, 'exclude_columns = ["Ssn"]', 'exclude_columns = ["Audit"]').excluded == ("Ssn", "Audit")
+    assert shape(tmp_path, 'exclude_columns = ["Ssn"]', "exclude_columns = []").excluded == ("Ssn",)
+    assert shape(tmp_path, 'exclude_columns = ["Ssn"]', 'columns = ["Id", "SSN"]').excluded == ()
+    found = shape(tmp_path, usual, 'exclude_columns = ["Ssn"]')
+    assert (found.columns, found.excluded) == (("Id", "Name", "Ssn"), ("Ssn",))
 
 
 def test_a_filter_of_a_table_takes_the_place_of_the_default(tmp_path: Path) -> None:
@@ -123,7 +137,7 @@ def test_a_mask_of_a_table_for_a_column_that_the_defaults_leave_out_is_refused(t
     assert told == (
         "ingester.tables_overrides.overrides.mask.Email masks a column that exclude_columns leaves out: remove one of them"
     )
-    assert complaints(tmp_path, source(usual + override('mask { Email = "null" }\nexclude_columns = []'))) == []
+    assert complaints(tmp_path, source(usual + override('mask { Email = "null" }\ncolumns = ["ID", "Email"]'))) == []
 
 
 def test_no_complaint_shows_a_salt(tmp_path: Path) -> None:
