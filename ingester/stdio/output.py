@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import select
+import socket
 import stat
 import sys
 import termios
@@ -57,13 +58,25 @@ def taken_standard_output() -> int:
     return taken
 
 
-def _unread_of(descriptor: int) -> Callable[[], int]:
+def _is_local_socket(descriptor: int) -> bool:
+    """Raises PermanentError for any other socket: its kernel takes lines for a reader far away, and says nothing of what that reads."""
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(descriptor)) as known:
+        if (known.family, known.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
+            return True
+    raise PermanentError(
+        "opening standard output: it is a socket, and not a Unix stream socket",
+        hint="start the provider with a pipe for its lines",
+    )
+
+
+def _unread_of(descriptor: int, local_socket: bool) -> Callable[[], int]:
     """How many bytes of what was written wait for the reader, in a pipe or a local socket. What anything else takes counts as read."""
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISFIFO(mode):
-        request = termios.FIONREAD
-    elif stat.S_ISSOCK(mode):
+    if local_socket:
         request = termios.TIOCOUTQ
+    elif stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        request = termios.FIONREAD
     else:
         return lambda: 0
 
@@ -77,8 +90,8 @@ def _unread_of(descriptor: int) -> Callable[[], int]:
 
 
 class Output:
-    """`descriptor`: see `taken_standard_output`. `ended`: called once, from any thread, when nothing can be written any
-    more: its reader is gone, or a write failed."""
+    """`descriptor`: see `taken_standard_output`; PermanentError when it is a socket that is not local. `ended`: called once, from any thread,
+    when nothing can be written any more: its reader is gone, or a write failed."""
 
     def __init__(self, descriptor: int, ended: Callable[[], None], *, clock: SteadyClock = steady) -> None:
         self._descriptor = descriptor
@@ -93,7 +106,8 @@ class Output:
         self._silent: float | None = None
         self._finishing = self._cut = self._over = False
         self._failure: OSError | None = None
-        self._unread = _unread_of(descriptor)
+        self._forgets = _is_local_socket(descriptor)
+        self._unread = _unread_of(descriptor, self._forgets)
         self.unsaved: dict[TableName, tuple[Position | None, Position]] = {}
         """Lines that were written and whose offset could not be moved: from where to where. Only who has the table's turn changes it."""
         self.lines = 0
@@ -202,11 +216,15 @@ class Output:
         threading.Thread(target=self._watch, args=(stop,), name="reader", daemon=True).start()
 
     def _watch(self, stop: threading.Event) -> None:
+        while not stop.wait(_LOOK_SECONDS) and not self._over:
+            if self._gone():
+                self._end(None)
+
+    def _gone(self) -> bool:
+        """Whether the reader is gone."""
         poll = select.poll()
         poll.register(self._descriptor, 0)
-        while not stop.wait(_LOOK_SECONDS) and not self._over:
-            if any(events & _GONE for _, events in poll.poll(0)):
-                self._end(None)
+        return any(events & _GONE for _, events in poll.poll(0))
 
     def _end(self, failure: OSError | None) -> None:
         with self._guard:
@@ -254,7 +272,15 @@ class Output:
             told = told or self._tell()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+        self._refuse_forgotten()
         self._read_again(told)
+
+    def _refuse_forgotten(self) -> None:
+        """Raises Expired when the reader may be gone without having read. The kernel throws away what waits in a socket when its reader closes
+        it, so nothing is unread then. It says first that the reader is gone, so it is asked after that."""
+        if self._forgets and self._gone():
+            self._end(None)
+            raise Expired("writing a line: its reader is gone, and may not have read all of it")
 
     def _read_again(self, told: bool) -> bool:
         """Log that the silence that was logged is over. Returns False: nothing is logged any more."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -22,6 +22,7 @@ from tests.worlds.world import wait_until
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="polls pipes as Linux has them")
 
 Started = Callable[..., Host]
+Way = Literal["pipe", "socket"]
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +58,10 @@ def everything(database: Database, host: Host) -> Callable[[], bool]:
 
 
 class Campaign:
-    """Kills of one provider after the other, under load, at random instants."""
+    """Kills of one provider after the other, under load, at random instants. `ways`: what their lines come through, in turn."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self._folder, self._random = folder, random.Random(seed)
+    def __init__(self, folder: Path, seed: int, *ways: Way) -> None:
+        self._folder, self._random, self._ways = folder, random.Random(seed), ways
         self.repeats: list[int] = []
         """Of each kill: how many whole lines came again."""
         self.halves = self.lines = self.changes = self.vanished = 0
@@ -70,7 +71,9 @@ class Campaign:
         with Database() as database:
             database.write()
             for number in range(kills + 1):
-                host = Host(database.config(max_line_bytes=1_500), self._folder / "provider.log")
+                way = self._ways[number % len(self._ways)]
+                config, log = database.config(max_line_bytes=1_500), self._folder / "provider.log"
+                host = Host(config, log, local_socket=way == "socket")
                 try:
                     if number < kills:
                         self._read_a_while(host)
@@ -125,15 +128,16 @@ class Campaign:
 
 
 def test_kills_lose_nothing_and_repeat_at_most_the_line_in_flight(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, seed=4)
+    campaign = Campaign(tmp_path, 4, "pipe", "socket")
     campaign.run(5)
     assert max(campaign.repeats) <= 1, campaign.repeats
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_fifty_kills(tmp_path: Path, seed: int) -> None:
-    campaign = Campaign(tmp_path, seed)
+@pytest.mark.parametrize("way", ["pipe", "socket"])
+def test_fifty_kills(tmp_path: Path, seed: int, way: Way) -> None:
+    campaign = Campaign(tmp_path, seed, way)
     campaign.run(int(os.environ.get("DSTREAM_TEST_KILLS", "50")))
     print(campaign.told(), flush=True)
     assert max(campaign.repeats) <= 1, campaign.repeats

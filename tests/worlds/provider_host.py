@@ -9,6 +9,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -106,23 +107,38 @@ class Database:
 
 
 class Host:
-    """One start of the provider. `lines`: whole ones, as they were read. Reads only when `read` or `read_all` is called."""
+    """One start of the provider. `lines`: whole ones, as they were read. Reads only when `read` or `read_all` is called.
+
+    `local_socket`: in the place of a pipe, as Node does it.
+    """
 
     def __init__(
-        self, config: Mapping[str, Any], log: Path, *, stdout: int | None = None, keeps_stdin: bool = False
+        self,
+        config: Mapping[str, Any],
+        log: Path,
+        *,
+        stdout: int | None = None,
+        keeps_stdin: bool = False,
+        local_socket: bool = False,
     ) -> None:
         self.log = log
         self.lines: list[bytes] = []
         self._half = b""
         self._changes: list[dict[str, Any]] = []
         self._last: dict[str, int | None] = {}
-        with log.open("ab") as stderr:
+        with ExitStack() as handed, log.open("ab") as stderr:
+            ours = None
+            if local_socket:
+                ours, theirs = socket.socketpair()
+                stdout = handed.enter_context(theirs).fileno()
             self.process = subprocess.Popen(
                 [str(Path(sys.executable).with_name("dstream")), "provider"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if stdout is None else stdout,
                 stderr=stderr,
             )
+            if ours is not None:
+                self.process.stdout = os.fdopen(ours.detach(), "rb")
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(config).encode() + b"\n")
         self.process.stdin.flush()

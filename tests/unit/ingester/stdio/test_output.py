@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,14 +22,21 @@ CARS, PERSONS = TableName("dbo", "Cars"), TableName("dbo", "Persons")
 
 @dataclass
 class Pipe:
-    """`now`: what the output's clock shows. `ended`: how often it said that nothing can be written any more."""
+    """`now`: what the output's clock shows. `ended`: how often it said that nothing can be written any more.
 
+    `local`: a socket, as Node gives to a child for a pipe.
+    """
+
+    local: bool = False
     now: float = 0.0
     ended: int = 0
     errors: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.reader, self.writer = os.pipe()
+        if self.local:
+            self.reader, self.writer = (end.detach() for end in socket.socketpair())
+        else:
+            self.reader, self.writer = os.pipe()
         self.output = Output(self.writer, self._end, clock=lambda: SteadyTime(self.now))
 
     def _end(self) -> None:
@@ -62,6 +70,13 @@ def pipe() -> Iterator[Pipe]:
     made.close()
 
 
+@pytest.fixture
+def local() -> Iterator[Pipe]:
+    made = Pipe(local=True)
+    yield made
+    made.close()
+
+
 def eventually(condition: Callable[[], bool]) -> None:
     for _ in range(1_000):
         if condition():
@@ -85,6 +100,10 @@ def test_a_line_is_done_when_its_reader_has_taken_all_of_it_and_not_before(pipe:
     assert os.read(pipe.reader, 100) == b"456789\n"
     thread.join(10)
     assert (thread.is_alive(), pipe.output.lines, pipe.errors) == (False, 1, [])
+
+
+def test_a_line_in_a_local_socket_is_done_when_its_reader_has_taken_all_of_it_and_not_before(local: Pipe) -> None:
+    test_a_line_is_done_when_its_reader_has_taken_all_of_it_and_not_before(local)
 
 
 def test_lines_that_are_written_at_once_come_one_after_the_other_in_the_order_of_asking(pipe: Pipe) -> None:
@@ -124,6 +143,24 @@ def test_a_line_that_a_dead_host_left_in_the_pipe_is_not_done(pipe: Pipe) -> Non
     os.close(pipe.reader)
     thread.join(10)
     assert isinstance(pipe.errors[0], Expired)
+
+
+@pytest.mark.parametrize("read", [0, 5_000])
+def test_a_line_that_a_dead_host_left_in_a_local_socket_is_not_done(local: Pipe, read: int) -> None:
+    """The kernel throws away what it has not read, so nothing is left unread. Nobody watches: the line itself must find out."""
+    thread = local.write(CARS, b"x" * 10_000)
+    eventually(lambda: local.output._unread() >= 10_000)
+    if read:
+        os.read(local.reader, read)
+    os.close(local.reader)
+    thread.join(10)
+    assert (type(local.errors[0]), local.output.lines, local.ended) == (Expired, 0, 1)
+
+
+def test_a_socket_whose_kernel_takes_lines_for_a_reader_far_away_is_refused() -> None:
+    for kind in ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_DGRAM)):
+        with socket.socket(*kind) as taken, pytest.raises(PermanentError, match="Unix stream socket"):
+            Output(taken.fileno(), lambda: None)
 
 
 def test_a_full_disk_is_a_permanent_error_with_the_cause() -> None:
