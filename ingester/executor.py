@@ -10,8 +10,8 @@ from ingester.slices import Slice, SliceResult
 Early = Callable[[SliceResult], None]
 """Called with the result of a slice whose bundle still runs. From any thread."""
 Begins = Callable[[], Sequence[Slice] | None]
-"""Called when a worker begins a bundle, if that may be long after it was handed over. Returns the slices with the time that they have now, or
-None when none of them may begin. From any thread."""
+"""Called when a worker begins a bundle, if that may be long after it was handed over. Returns the slices with the time and the shape that they
+have now, or None when none of them may begin. From any thread."""
 
 
 class Executor(Protocol):

@@ -162,7 +162,7 @@ class Overdue(DStreamError):
 
 
 def untouched(todo: Slice) -> SliceResult:
-    """The result of a slice that never began because the driver stops. A part or a chunk must not count as read."""
+    """The result of a slice that did not begin: the driver stops, or it waited too long. A part or a chunk must not count as read."""
     if todo.piece is not None:
         return failed(todo, Expired(f"reading {todo.table.key}: the ingester stops"))
     return SliceResult(todo.table, None, more=True)

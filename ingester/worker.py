@@ -18,7 +18,7 @@ from typing import NamedTuple
 from common.bus.ports import Sender
 from common.buses import bus_of
 from common.clock import SteadyClock, SteadyTime, steady, unix
-from common.errors import PermanentError
+from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
 from common.side_topic import SideTopics
@@ -26,6 +26,7 @@ from ingester.executor import Early
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed, unsettled, untouched
+from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver
 from ingester.spark.reach import Reach
 from ingester.sqlserver.connection import Connection
@@ -45,6 +46,9 @@ from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
 """Tables of a bundle that one task drains at a time: they mostly wait, and threads are cheaper than processes."""
+
+BEGIN_SECONDS = 60.0
+"""A slice that the driver gave its time and shape so long ago does not begin: an edited mask must hold soon, however long a slice waits."""
 
 IDLE_SECONDS = 60.0
 """A bench that was idle for so long is closed: a connection costs the server memory, and opening it again takes half a second."""
@@ -167,6 +171,8 @@ class Worker:
             results = self.run_all(bundle, begun, self._early(driver))
         elif (now := self._reach.begin(driver, bundle)) is None:
             return [untouched(todo) for todo in bundle]
+        elif now is bundle and (waited := unix() - min(todo.sent_at for todo in bundle)) > BEGIN_SECONDS:
+            results = [_unasked(todo, waited) for todo in bundle]
         else:
             with self._reach.listening(driver):
                 results = self.run_all(now, begun, self._early(driver))
@@ -190,9 +196,11 @@ class Worker:
 
     def _run(self, todo: Slice, begun: SteadyTime) -> SliceResult:
         """`begun`: when the lease had `lease_seconds` left. A slice may have waited for a thread since then."""
-        begun_at = unix()
+        begun_at, waited = unix(), self._clock() - begun
+        if waited > BEGIN_SECONDS:
+            return untouched(todo)
         if todo.lease_seconds is not None:
-            todo = replace(todo, lease_seconds=todo.lease_seconds - (self._clock() - begun))
+            todo = replace(todo, lease_seconds=todo.lease_seconds - waited)
         result = self._drained(todo)
         return replace(result, clock=WorkerClock(socket.gethostname(), todo.sent_at, begun_at, unix()))
 
@@ -263,6 +271,17 @@ class Worker:
 
     def _stops(self) -> bool:
         return self._reach.stopping or self._stopping()
+
+
+def _unasked(todo: Slice, waited: float) -> SliceResult:
+    """The result of a slice that waited too long to begin with the shape that it came with."""
+    host, now = socket.gethostname(), unix()
+    error = TransientError(
+        f"reading {todo.table.key}: {host} got the slice {waited:.0f} s after the driver had sent it, by its own clock, and cannot ask the "
+        "driver whether the table still has the same shape",
+        hint=f"open the driver's port to the workers ({RESULTS_PORT} in spark.conf fixes it), and synchronise the machines' clocks",
+    )
+    return replace(failed(todo, error), clock=WorkerClock(host, todo.sent_at, now, now))
 
 
 def _close(benches: Sequence[_Bench]) -> None:

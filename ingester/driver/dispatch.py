@@ -7,7 +7,7 @@ of them commits and the other is refused. Either way the queue accepted the page
 is left out, and what both sent is there twice with the same ids.
 
 A bundle may wait for an executor that is still to come. It has done nothing then, and is not late: its slices get their
-time when a worker begins them. The executor says when nothing runs at all.
+time, and the shape of their tables, when a worker begins them. The executor says when nothing runs at all.
 
 If a worker dies, one of its tables may have killed it. So each of them gets a worker to itself until it comes back.
 """

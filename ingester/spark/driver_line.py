@@ -2,12 +2,13 @@
 
 - The result of a slice whose bundle still runs. Spark returns what a task yields only when the task has ended, so the slowest slice would
   hold up its neighbours (docs/decisions/0016-results-slice-by-slice.md).
-- The time that the slices of a bundle have. A bundle may wait for its executor or its Python worker for longer than the time that it was
-  sent with, so a worker on another machine asks as it begins.
+- The time and the shape that the slices of a bundle have. A bundle may wait for its executor or its Python worker for longer than the time
+  that it was sent with, and its table's shape may be another one by then, so a worker on another machine asks as it begins.
 - Whether to stop, which workers on another machine ask twice a second.
 
-Nothing depends on this path. Without it results come with their bundles, slices keep the time that they were sent with, and a stop waits for
-the slices' end. So a worker tries once, briefly, and after a failure not again for a minute.
+Nothing depends on this path. Without it results come with their bundles, slices keep the time and the shape that they were sent with, a slice
+that waited long is given back (ingester/worker.py), and a stop waits for the slices' end. So a worker tries once, briefly, and after a failure
+not again for a minute.
 
 A request is one sealed frame (seal.py) on one connection, with a number used once, which its answer repeats. The key travels with the
 bundle. The driver drops a frame that was sealed with another key, frames beyond a number at a time, and a frame that takes too long.
@@ -27,6 +28,7 @@ from typing import Any, cast
 
 from common.clock import UnixTime
 from ingester.executor import Begins, Early
+from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice, SliceResult
 from ingester.spark.seal import Seal, Unsealed
 
@@ -35,7 +37,9 @@ _SECONDS = 2.0
 _AT_ONCE = 64
 """Frames read at the same time. A worker sends one after another, so this is a number of workers, each for a moment."""
 _MOST = 1 << 20
-"""Bytes of a frame; a result has some hundreds."""
+"""Bytes of a frame that comes to the driver; a result has some hundreds."""
+_MOST_ANSWERED = 1 << 26
+"""The same of an answer: it may have the shapes of 64 wide tables."""
 
 
 class Asks(Enum):
@@ -63,9 +67,9 @@ class Driver:
         return bool(self._ask(result))
 
     def begin(self, bundle: Sequence[Slice]) -> list[Slice] | None:
-        """`bundle` with the time that its slices have now; None when none of them may begin."""
-        times = cast(list[_Time] | None, self._ask(Asks.BEGIN))
-        return None if times is None else [each.given(todo) for todo, each in zip(bundle, times, strict=True)]
+        """`bundle` with the time and the shape that its slices have now; None when none of them may begin."""
+        now = cast(list[_Now] | None, self._ask(Asks.BEGIN))
+        return None if now is None else [each.given(todo) for todo, each in zip(bundle, now, strict=True)]
 
     def stops(self) -> bool:
         """Whether no further page should begin."""
@@ -79,7 +83,7 @@ class Driver:
             way.settimeout(_left(end))
             way.sendall(frame)
             way.shutdown(socket.SHUT_WR)
-            answer = _frame(way, end)
+            answer = _frame(way, end, most=_MOST_ANSWERED)
         if not answer:
             raise ConnectionAbortedError(f"{self.host}:{self.port} hung up without an answer")
         try:
@@ -95,15 +99,26 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class _Time:
-    """The part of a slice that says when it must end."""
+class _Now:
+    """The part of a slice that may have changed while it waited: when it must end, and what of its table is sent."""
 
     sent_at: UnixTime
     send_before: UnixTime | None
     lease_seconds: float | None
+    shape: TableShape
+
+    @classmethod
+    def of(cls, todo: Slice) -> _Now:
+        return cls(todo.sent_at, todo.send_before, todo.lease_seconds, todo.shape)
 
     def given(self, todo: Slice) -> Slice:
-        return replace(todo, sent_at=self.sent_at, send_before=self.send_before, lease_seconds=self.lease_seconds)
+        return replace(
+            todo,
+            sent_at=self.sent_at,
+            send_before=self.send_before,
+            lease_seconds=self.lease_seconds,
+            shape=self.shape,
+        )
 
 
 class DriverLine:
@@ -142,7 +157,7 @@ class DriverLine:
             return b""
         return self._seal.closed((once, self._answer(bundle, said)))
 
-    def _answer(self, bundle: int, said: SliceResult | Asks) -> bool | list[_Time] | None:
+    def _answer(self, bundle: int, said: SliceResult | Asks) -> bool | list[_Now] | None:
         if said is Asks.STOP:
             return self._stopping
         known = self._open.get(bundle)
@@ -151,9 +166,7 @@ class DriverLine:
                 known[0](said)
             return known is not None
         slices = None if known is None or self._stopping else known[1]()
-        if slices is None:
-            return None
-        return [_Time(todo.sent_at, todo.send_before, todo.lease_seconds) for todo in slices]
+        return None if slices is None else [_Now.of(todo) for todo in slices]
 
     def close(self) -> None:
         self._server.shutdown()
@@ -195,12 +208,12 @@ class _Frame(socketserver.BaseRequestHandler):
             way.sendall(cast(_Server, self.server).take(frame))
 
 
-def _frame(way: socket.socket, end: float) -> bytes:
-    """All that comes until the other side ends it; nothing if that is too much. Raises TimeoutError after `end`."""
-    frame = b""
-    while len(frame) <= _MOST and (part := _received(way, end)):
+def _frame(way: socket.socket, end: float, *, most: int = _MOST) -> bytes:
+    """All that comes until the other side ends it; nothing if that is more than `most`. Raises TimeoutError after `end`."""
+    frame = bytearray()
+    while len(frame) <= most and (part := _received(way, end)):
         frame += part
-    return frame if len(frame) <= _MOST else b""
+    return bytes(frame) if len(frame) <= most else b""
 
 
 def _received(way: socket.socket, end: float) -> bytes:

@@ -39,7 +39,7 @@ class Reach:
         self._reached(driver, lambda: driver.tell(result), otherwise=False)
 
     def begin(self, driver: Driver, bundle: Sequence[Slice]) -> Sequence[Slice] | None:
-        """`bundle` with the time that it has now, or as it came if the driver is out of reach; None: begin nothing."""
+        """`bundle` with the time and the shapes that it has now, or `bundle` itself if the driver is out of reach; None: begin nothing."""
         unasked: Sequence[Slice] | None = bundle
         return self._reached(driver, lambda: driver.begin(bundle), otherwise=unasked)
 

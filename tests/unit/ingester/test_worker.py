@@ -22,6 +22,7 @@ from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Part
 from ingester.sqlserver.position import LogPosition
 from ingester.task.read_chunk import ChunkDrain
+from ingester.worker import BEGIN_SECONDS
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_reload import settings
@@ -289,3 +290,64 @@ def test_a_single_slice_elsewhere_hears_of_a_stop(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(staff, "_drained", drained)
     assert staff.run([todo()], driver)[0].trouble is None
+
+
+class _OutOfReach(_Elsewhere):
+    """A driver on another machine that does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(30.0)
+
+    def begin(self, bundle: Sequence[Slice]) -> list[Slice] | None:
+        raise TimeoutError("no answer")
+
+
+@pytest.mark.parametrize(("waited", "begins"), [(BEGIN_SECONDS - 30, True), (BEGIN_SECONDS + 30, False)])
+def test_a_slice_that_waited_long_begins_only_if_the_driver_can_be_asked_for_its_shape(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, waited: float, begins: bool
+) -> None:
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)
+    begun: list[Slice] = []
+
+    def drained(one: Slice) -> SliceResult:
+        begun.append(one)
+        return SliceResult(one.table, None)
+
+    monkeypatch.setattr(staff, "_drained", drained)
+    one = replace(todo(), sent_at=UnixTime(time.time() - waited))
+    asked: Any = _Elsewhere(30.0)
+    staff.run([one], asked)
+    assert len(begun) == 1
+    out: Any = _OutOfReach()
+    [result] = staff.run([one], out)
+    assert len(begun) == (2 if begins else 1)
+    assert result.trouble is (None if begins else Trouble.TRANSIENT)
+    if not begins:
+        assert "got the slice 9" in result.message
+        assert "shape" in result.message
+        assert result.hint is not None
+        assert result.clock is not None
+
+
+def test_a_slice_that_waited_long_for_a_thread_of_its_worker_is_given_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its neighbours were slow; the driver hands it over again, with the shape that holds then."""
+    now = 0.0
+    staff = worker.Worker(
+        WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists, clock=lambda: SteadyTime(now)
+    )
+    begun: list[Slice] = []
+
+    def drained(one: Slice) -> SliceResult:
+        nonlocal now
+        begun.append(one)
+        now += BEGIN_SECONDS - 1
+        return SliceResult(one.table, None)
+
+    monkeypatch.setattr(staff, "_drained", drained)
+    staff._threads = ThreadPoolExecutor(1)
+    driver: Any = _Elsewhere(600.0)
+    results = staff.run([replace(todo(), sent_at=UnixTime(time.time()))] * 3, driver)
+    assert len(begun) == 2
+    assert [(result.trouble, result.more) for result in results] == [(None, False), (None, False), (None, True)]

@@ -11,6 +11,9 @@ from common.clock import SteadyTime, UnixTime
 from common.names import TableName
 from ingester.driver.dispatch import BUNDLE_SIZE, DEATHS, Dispatcher, bundles, seconds_out
 from ingester.executor import Begins, Early
+from ingester.shape.in_force import ShapesInForce
+from ingester.shape.mask import mask_of
+from ingester.shape.table_shape import TableShape
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
 from ingester.source import Part
 from ingester.sqlserver.position import LogPosition
@@ -227,6 +230,23 @@ def test_a_slice_that_came_back_gets_no_time_when_spark_runs_its_lost_task_again
     times = {todo.table: (todo.send_before, todo.lease_seconds) for todo in again}
     assert times == {PERSONS: (None, None), ORDERS: (0.0, 0.0)}, "its next slice may be out, or its lock elsewhere"
     assert hung.stamps == [PERSONS], "nor does it count as out"
+
+
+def test_a_slice_that_waited_or_whose_lost_task_is_run_again_begins_with_the_shape_that_holds_then() -> None:
+    shapes = ShapesInForce({})
+    executor = Hanging()
+    dispatcher = Dispatcher(executor, lambda todo: replace(todo, shape=shapes.of(todo.table)))
+    dispatcher.add(slices(1)[0], backlog=False)
+    dispatcher.start()
+    assert executor.called.acquire(timeout=60)
+    for mask in ("redact", "null"):
+        shape = TableShape(masks=(("Email", mask_of(mask)),))
+        shapes.take({PERSONS: shape})
+        begun = executor.begins[0]()
+        assert begun is not None
+        assert [todo.shape for todo in begun] == [shape]
+    executor.end[0].set()
+    dispatcher.close()
 
 
 def test_a_slice_that_waits_for_an_executor_does_not_count_as_long_out() -> None:

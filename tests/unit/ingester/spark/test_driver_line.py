@@ -13,6 +13,9 @@ from dataclasses import replace
 import pytest
 
 from common.clock import SteadyTime, UnixTime
+from ingester.driver.dispatch import BUNDLE_SIZE
+from ingester.shape.mask import mask_of
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.slices import Slice, SliceResult
 from ingester.spark import driver_line
 from ingester.spark.driver_line import Driver, DriverLine
@@ -167,6 +170,29 @@ def test_a_worker_gets_the_time_that_its_slices_have_as_it_begins() -> None:
         assert driver.begin(sent) is None
 
 
+def test_a_worker_gets_the_shape_that_holds_as_it_begins() -> None:
+    masked = replace(TODO, shape=TableShape(masks=(("Email", mask_of("hash:SHA-256:salt")),)))
+    with listening() as line:
+        driver = line.open(7, lambda result: None, lambda: [masked])
+        assert driver.begin([TODO]) == [masked]
+        back = line.open(8, lambda result: None, lambda: [TODO])
+        assert back.begin([masked]) == [TODO]
+
+
+def test_the_shapes_of_a_whole_bundle_of_wide_tables_fit_into_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the worker would take the driver for one out of reach."""
+    monkeypatch.setattr(driver_line, "_SECONDS", 60.0)
+    salted = [mask_of(f"hash:SHA-256:{n} " + "salt" * 10) for n in range(BUNDLE_SIZE)]
+    shaped = [
+        replace(TODO, shape=TableShape(masks=tuple((f"Column {n} of table {table}", mask) for n in range(700))))
+        for table, mask in enumerate(salted)
+    ]
+    assert len(pickle.dumps([todo.shape for todo in shaped])) > 1 << 20
+    with listening() as line:
+        driver = line.open(7, lambda result: None, lambda: shaped)
+        assert driver.begin([replace(todo, shape=AS_CAPTURED) for todo in shaped]) == shaped
+
+
 def test_leases_that_cannot_run_out_stay_so_over_the_line() -> None:
     with listening() as line:
         assert line.open(7, lambda result: None, lambda: [TODO]).begin([replace(TODO, lease_seconds=1.0)]) == [TODO]
@@ -225,6 +251,7 @@ def test_workers_hear_of_a_stop_while_their_slices_run() -> None:
 def test_a_driver_that_is_gone_stops_nobody_and_slices_keep_the_time_that_they_came_with() -> None:
     reach = Reach()
     with reach.listening(nobody()):
-        assert reach.begin(nobody(), [TODO]) == [TODO]
+        bundle = [TODO]
+        assert reach.begin(nobody(), bundle) is bundle, "so the worker knows that nobody has confirmed it"
         time.sleep(0.1)
     assert not reach.stopping
