@@ -149,8 +149,8 @@ class PageQuery:
     """The first changes of the window (after, upto] of `instance`: about `rows` rows (at least 1).
 
     `upto` is the border of a transaction, or with a `part` any change's position. `columns`: those to read, the key's
-    as well; None: all. `before_images`: updates and deletes with the row before the change, whatever the source is set
-    to.
+    as well; None: all. `Change.changed_columns` and `Change.unavailable` name the others as well. `before_images`: updates
+    and deletes with the row before the change, whatever the source is set to.
     """
 
     instance: CaptureInstance

@@ -78,7 +78,7 @@ def _compiled(
     read = frozenset(names)
     if shape.filter is not None:
         wanted = Filtered.of(shape.filter, metadata, sets_aside=shape.on_filter_error == "dead_letter")
-        read |= _named(wanted.filter, columns)
+        read |= _needed(wanted.filter, columns)
         transforms.append(wanted)
     keeps_before = sends_before or not shape.skip_unchanged
     row = Row.of(sent, columns, keeps_before=keeps_before, schema_version=version_of(columns, shape))
@@ -88,12 +88,15 @@ def _compiled(
     return Compiled(to_read, shape.skip_unchanged, tuple(transforms))
 
 
-def _named(wanted: Filter, columns: Sequence[CapturedColumn]) -> frozenset[str]:
-    """The columns that a filter may use, which finds them in another case as well."""
+def _needed(wanted: Filter, columns: Sequence[CapturedColumn]) -> frozenset[str]:
+    """The columns that a filter may use, which finds them in another case as well. Whether a change has the value of a dropped column shows
+    only when it is read."""
     if wanted.columns is None:
         return frozenset(one.name for one in columns)
     folded = {name.casefold() for name in wanted.columns}
-    return frozenset(one.name for one in columns if one.name.casefold() in folded)
+    metadata = wanted.fields[METADATA]
+    asks = metadata is None or "Unavailable" in metadata
+    return frozenset(one.name for one in columns if one.name.casefold() in folded or (asks and one.gone))
 
 
 @dataclass(frozen=True, slots=True)

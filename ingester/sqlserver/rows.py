@@ -23,7 +23,10 @@ _MASKS = 1024
 
 
 class RowReader:
-    """Selects columns of one capture instance and converts their values. `columns`: as in a PageQuery."""
+    """Selects columns of one capture instance and converts their values. `columns`: as in a PageQuery.
+
+    What was updated and what was not captured is said of the other columns as well: a filter may ask for it.
+    """
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class RowReader:
             column for column in instance.columns if columns is None or column.name in columns or column.key_ordinal
         ]
         self._names = [column.name for column in self._columns]
+        self._unread = [column for column in instance.columns if column.name not in self._names]
         self._converts: list[tuple[int, Convert]] = []
         self.selected: list[str] = []
         for index, column in enumerate(self._columns):
@@ -62,6 +66,7 @@ class RowReader:
         }
         self._version = version_of(instance.columns)
         self._changed = lru_cache(_MASKS)(self._columns_of)
+        self._unread_missing = lru_cache(_MASKS)(self._missing_of_unread)
 
     def change(self, rows: PairedRows, place: int | None = None) -> Change:
         """The change in `rows`. `place`: among its transaction's changes of its table, where that is to be said."""
@@ -75,6 +80,9 @@ class RowReader:
             missing_before = self._missing(rows.before, BEFORE_UPDATE)
             before = self._present(self._values(rows.before), missing_before)
             missing = sorted({*missing, *missing_before})
+        unavailable = tuple([self._names[index] for index in missing])
+        if self._unread:
+            unavailable += self._unread_missing(operation, image.mask, rows.before is not None)
         return Change(
             table=self._instance.table,
             capture_instance=self._instance.name,
@@ -83,7 +91,7 @@ class RowReader:
             data=data,
             before=before,
             changed_columns=self._changed(image.mask) if operation is Operation.UPDATE else (),
-            unavailable=tuple([self._names[index] for index in missing]),
+            unavailable=unavailable,
             commit_time=image.commit_time,
             schema_version=self._version,
             key=tuple([values[index] for index in self._key]),
@@ -117,7 +125,16 @@ class RowReader:
         return data
 
     def _columns_of(self, mask: int) -> tuple[str, ...]:
-        return tuple(column.name for column in self._columns if _in(mask, column))
+        return tuple(column.name for column in self._instance.columns if _in(mask, column))
+
+    def _missing_of_unread(self, operation: Operation, mask: int, with_before: bool) -> tuple[str, ...]:
+        """The others whose value was not captured. Of a dropped one that is known only where it is read."""
+        images = (operation, BEFORE_UPDATE) if with_before else (operation,)
+        return tuple(
+            column.name
+            for column in self._unread
+            if any(_held_back(column, image, changed=_in(mask, column)) for image in images)
+        )
 
 
 def _in(mask: int, column: CapturedColumn) -> bool:

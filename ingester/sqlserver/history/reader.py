@@ -23,7 +23,7 @@ class BaseRowReader:
     """Selects a table's captured columns and its key.
 
     `selected`: the select list. `unavailable`: captured columns that the table no longer has, or that capture never has: they are left
-    out, as in changes. `columns`: the captured ones, as they are read.
+    out, as in changes. They are named whether they are asked for or not: a filter may ask. `columns`: the captured ones, as they are read.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class BaseRowReader:
         self._converts: list[tuple[str, Convert]] = []
         missing = []
         for captured in table.instance.columns:
-            if columns is not None and captured.name not in columns and not captured.key_ordinal:
-                continue
             column = present.get(captured.name)
             if column is None or column.computed or captured.computed or captured.gone:
                 missing.append(captured.name)
+                continue
+            if columns is not None and captured.name not in columns and not captured.key_ordinal:
                 continue
             found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:

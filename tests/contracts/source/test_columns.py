@@ -1,4 +1,4 @@
-"""A query for some of the columns: only these are selected, with their key, their bits of the update mask and what is not captured of them."""
+"""A query for some of the columns: only these are selected, with their key. Updated and uncaptured columns are named all the same."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from common.errors import PermanentError
+from common.names import Origin
 from ingester.change import Change, Operation
 from ingester.shape.compiled import compiled
 from ingester.shape.table_shape import TableShape
 from ingester.source import PageQuery, Part, ProbeRequest
 from ingester.sqlserver.connection import Connection
+from ingester.task.encode import Encoder
 from ingester.transform import transformed
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
@@ -45,8 +47,6 @@ def test_only_the_columns_that_are_asked_for_and_the_key_are_there(place: Place,
         replace(
             change,
             data={name: value for name, value in change.data.items() if name in wanted},
-            changed_columns=tuple(name for name in change.changed_columns if name in wanted),
-            unavailable=tuple(name for name in change.unavailable if name in wanted),
             schema_version="",
         )
         for change in everything
@@ -57,6 +57,7 @@ def test_only_the_columns_that_are_asked_for_and_the_key_are_there(place: Place,
     assert [change.operation for change in everything] == [
         *(Operation.INSERT, Operation.UPDATE, Operation.UPDATE, Operation.DELETE)
     ]
+    assert [change.changed_columns for change in everything] == [(), ("Name",), ("Bio",), ()]
 
 
 def test_a_query_may_ask_for_the_rows_before_as_well(place: Place) -> None:
@@ -122,3 +123,14 @@ def test_updates_that_changed_no_sent_column_are_known_by_their_values(places: P
             (Operation.UPDATE, {"ID": 2, "Name": "two"}),
         ]
         assert {change.before for change in found} == {None}
+
+
+def test_a_filter_may_ask_whether_a_column_was_updated_that_is_not_sent(place: Place) -> None:
+    instance = place.instance()
+    text = "metadata.OperationType != 'Update' || 'Bio' in metadata.ChangedColumns"
+    metadata = Encoder(Origin("server", "database"), "queue").metadata
+    ready = compiled(TableShape(excluded=("Bio",), filter=text), instance, sends_before=False, metadata=metadata)
+    found = transformed(read(place, ready.columns), ready.transforms)
+    assert found.failure is None
+    assert [change.operation for change in found.changes] == [Operation.INSERT, Operation.UPDATE, Operation.DELETE]
+    assert [(change.data, change.changed_columns) for change in found.changes[1:2]] == [({"ID": 1, "Name": "two"}, ())]

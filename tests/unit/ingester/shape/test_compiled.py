@@ -151,6 +151,15 @@ def test_a_filter_sees_the_row_as_captured_and_only_what_it_names_is_read_for_it
     assert compiled(whole, captured(), sends_before=False).columns is None
 
 
+@pytest.mark.parametrize("text", ["'Old' in metadata.Unavailable", "metadata.exists(name, name == 'Unavailable')"])
+def test_a_dropped_column_is_read_for_a_filter_that_may_ask_whether_it_is_there(text: str) -> None:
+    old = captured(CapturedColumn("Old", "int", 5, gone=True, length=4))
+    shape = TableShape(excluded=("Old", "Age"), filter=text)
+    assert compiled(shape, old, sends_before=False).columns == ("ID", "Email", "Notes", "Old")
+    others = replace(shape, filter="'Old' in metadata.ChangedColumns")
+    assert compiled(others, old, sends_before=False).columns == ("ID", "Email", "Notes")
+
+
 def test_a_filter_of_metadata_is_given_it() -> None:
     assert sent(TableShape(filter='metadata.OperationType == "Insert"'), change()) is not None
     assert sent(TableShape(filter='metadata.OperationType == "Delete"'), change()) is None

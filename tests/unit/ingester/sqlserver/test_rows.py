@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from decimal import Decimal
 from uuid import UUID
 
@@ -169,6 +170,22 @@ def test_a_changed_max_columns_null_before_image_is_null() -> None:
 def test_the_mask_names_the_changed_columns_beyond_the_eighth() -> None:
     mask = int.from_bytes(b"\x05\x02", "big")
     assert read(row(4, 1, mask=mask)).changed_columns == ("Short", "C9", "C11")
+
+
+@pytest.mark.parametrize("operation", [1, 2, 4])
+@pytest.mark.parametrize("mask", [0b0010, 0b0100, 0b1110])
+def test_what_a_filter_may_ask_of_columns_that_are_not_read_is_as_if_they_were(operation: int, mask: int) -> None:
+    few = RowReader(TABLE, decimals_as_numbers=False, before_images=False, columns=("Short",))
+    assert len(few.selected) == 3
+    before = row(3, 1, "s", "l" if mask & 0b100 else None, None, None, 2, mask=mask) if operation == 4 else None
+    after = row(operation, 1, "s", "l", None if operation == 1 else "t", None, 2, mask=mask)
+    whole = read(after, before)
+    narrow = [None if image is None else replace(image, values=[1, image.values[1], 2]) for image in (before, after)]
+    assert narrow[1] is not None
+    found = few.change(PairedRows(narrow[0], narrow[1]))
+    assert found.data.keys() == {"ID", "Short", "Part"}
+    assert found.changed_columns == whole.changed_columns
+    assert sorted(found.unavailable) == sorted(whole.unavailable)
 
 
 def test_the_key_is_in_key_order() -> None:
