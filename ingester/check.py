@@ -48,7 +48,7 @@ def _matched(settings: IngesterSettings) -> Generator[Finding, None, IngesterSet
     except DStreamError as error:
         yield failed("patterns", error)
         return settings
-    found = matches(settings, there.tables)
+    found = matches(settings, there)
     yield from judge(settings, there, found)
     return found.settings
 

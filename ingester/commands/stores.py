@@ -92,7 +92,7 @@ def with_matches(settings: IngesterSettings) -> IngesterSettings:
     if not settings.selection.patterns:
         return settings
     with closing(Connection(settings.db, query_seconds=_QUERY_SECONDS)) as connection:
-        return matches(settings, tables_under_cdc(connection).tables).settings
+        return matches(settings, tables_under_cdc(connection)).settings
 
 
 def chosen(

@@ -119,6 +119,11 @@ def key_of_former(key: str, source: str) -> str:
     return f"{source} {key}"[:255]
 
 
+def former_name(key: str, source: str) -> str:
+    """The name of a table from the key of an offset, be it the present or a former one's."""
+    return key.removeprefix(f"{source} ")
+
+
 def add_column(name: str) -> str:
     """Add a column that an older installation's offsets table lacks."""
     return (

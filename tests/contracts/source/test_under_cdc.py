@@ -15,6 +15,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester.finding.matches import UnderCdc
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 
@@ -89,3 +90,26 @@ def test_a_locked_catalog_ends_the_look_soon_and_keeps_the_connection(
         tables_under_cdc(place.connection)
     assert not isinstance(refused.value, ConnectionLost)
     assert tables_under_cdc(place.connection) == UnderCdc((PERSONS,))
+
+
+def test_a_renamed_table_is_known_by_its_offset(places: Places) -> None:
+    """The offset has the table's id and its date, which a rename leaves as they are; so has that of a name that went to another table."""
+    place = places()
+    place.execute("CREATE SCHEMA sales")
+    for table in ("Orders", "Items", "Stage"):
+        place.execute(f"CREATE TABLE sales.{table} (ID int PRIMARY KEY)")
+        place.execute(f"EXEC sys.sp_cdc_enable_table N'sales', N'{table}', @role_name = NULL")
+    offsets = SqlServerOffsets(place.connection, "the queue")
+    offsets.ensure()
+    for each in (ORDERS, PERSONS):
+        offsets.claim(each, 1, place.source.states([each])[each].instances[0].source)
+    place.execute("EXEC sp_rename N'sales.Orders', N'Sales'")
+    place.execute("EXEC sp_rename N'sales.Stage', N'Orders'")
+    found = tables_under_cdc(place.connection)
+    assert found.with_offset == {PERSONS, ORDERS}
+    assert found.former == {TableName("sales", "Sales"): "sales.Orders"}
+    # as it is stored once the name has gone over to the other table
+    place.execute(
+        "UPDATE dbo.cdc_offsets SET table_name = source_object + N' ' + table_name WHERE table_name = N'sales.Orders'"
+    )
+    assert tables_under_cdc(place.connection).former == {TableName("sales", "Sales"): "sales.Orders"}
