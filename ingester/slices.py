@@ -20,9 +20,10 @@ from common.names import TableName
 from ingester.history.snapshot import Chunk, ChunkDone, ChunkId
 from ingester.oversize import Oversized
 from ingester.position import Position
+from ingester.shape.columns import ShapeRefused
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CaptureInstance, Part
-from ingester.transform import SetAside
+from ingester.transform import FilterStops, SetAside
 
 Piece = Part | ChunkId
 
@@ -74,6 +75,7 @@ class Trouble(Enum):
     """What the driver has to do about a failed slice.
 
     LEASE_LOST: there is a newer owner. EXPIRED: the lease may have run out meanwhile.
+    SHAPE: the table's shape does not fit, or its filter fails, and another one may be configured while the ingester runs.
     QUEUE: the queue refuses messages, or this credential; every table meets that. OVERDUE: no result came in time.
     WORKER_LOST: its worker died, perhaps with other slices. KILLS_WORKER: several workers died that read only this
     table.
@@ -81,6 +83,7 @@ class Trouble(Enum):
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
+    SHAPE = "shape"
     QUEUE = "queue"
     LEASE_LOST = "lease lost"
     EXPIRED = "expired"
@@ -200,6 +203,8 @@ def _trouble(error: Exception) -> Trouble:
         return Trouble.WORKER_LOST
     if isinstance(error, TransientError):
         return Trouble.TRANSIENT
+    if isinstance(error, (ShapeRefused, FilterStops)):
+        return Trouble.SHAPE
     if isinstance(error, PermanentError):
         return Trouble.PERMANENT
     return Trouble.UNEXPECTED

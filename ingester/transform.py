@@ -20,6 +20,10 @@ class FilterFailed(Exception):
     """Why a filter has no answer for a change, in words that name no value of the row."""
 
 
+class FilterStops(PermanentError):
+    """The table stops before a change on which its filter fails. Another filter may be configured while the ingester runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetAside:
     """Changes that were sent to be dead-lettered because the filter failed on them. `why`: of the first one."""
@@ -96,7 +100,7 @@ def _through(change: Change, transforms: Sequence[Transform]) -> Change | None:
         try:
             made = transform(found)
         except FilterFailed as failed:
-            raise PermanentError(
+            raise FilterStops(
                 f"filtering changes of {change.table.key}: {failed}, at the change at {change.position}",
                 hint='correct the filter, or set on_filter_error = "dead_letter": a running ingester takes both over at once',
             ) from None

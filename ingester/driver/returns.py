@@ -17,6 +17,7 @@ from ingester.driver.roster import Roster
 from ingester.driver.schedule import TableOutcome
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
+from ingester.shape.columns import ShapeRefused
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.stats import IngesterStats
 
@@ -140,6 +141,9 @@ class Returns:
     def _in_trouble(self, table: TrackedTable, result: SliceResult) -> None:
         if result.trouble is Trouble.PERMANENT:
             self._roster.stop(table, PermanentError(result.message, hint=result.hint))
+            return
+        if result.trouble is Trouble.SHAPE:
+            self._roster.stop(table, ShapeRefused(result.message, hint=result.hint or ""))
             return
         if result.trouble is Trouble.LEASE_LOST:
             self._ownership.superseded(table, result.message)

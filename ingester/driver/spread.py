@@ -17,6 +17,7 @@ from ingester.transform import together
 _GRAVITY = (
     Trouble.LEASE_LOST,
     Trouble.PERMANENT,
+    Trouble.SHAPE,
     Trouble.QUEUE,
     Trouble.UNEXPECTED,
     Trouble.OVERDUE,

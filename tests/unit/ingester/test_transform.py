@@ -152,7 +152,7 @@ def test_only_what_was_sent_counts_as_set_aside() -> None:
 
 def test_a_filter_that_fails_stops_the_table_before_the_change_and_says_why() -> None:
     bench, result = drained(Filtering(ROWS[5]))
-    assert (result.trouble, result.position, bench.sent()) == (Trouble.PERMANENT, ROWS[4], EXPECTED[:5])
+    assert (result.trouble, result.position, bench.sent()) == (Trouble.SHAPE, ROWS[4], EXPECTED[:5])
     for fact in ("dbo.Persons", "division by zero (data.ID is an int)", ROWS[5].lsn.hex, ROWS[5].seqval.hex()):
         assert fact in result.message
     assert "on_filter_error" in str(result.hint)

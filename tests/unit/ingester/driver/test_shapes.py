@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from common.names import TableName
+from ingester.change import Change
 from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import NO_SNAPSHOTS
+from ingester.shape.columns import ShapeRefused
 from ingester.shape.mask import Mask, mask_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
+from ingester.transform import FilterFailed
 from tests.fakes.ingester import ORDERS, PERSONS
 from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.driver.test_reconfigure import ITEMS, LOCKS, RHYTHM, during_the_first_page, events, with_items
@@ -76,6 +80,43 @@ def test_a_table_whose_shape_does_not_fit_stops_before_any_change_and_goes_on_wh
     [line] = [entry for entry in logs if str(entry["event"]).startswith("table stopped")]
     assert 'mask names "Phone", which is not a captured column of the table' in line["error"]
     assert world.stats.ready() is None
+
+
+@dataclass(frozen=True)
+class FailsOnce:
+    """A filter that fails on the first change that it sees."""
+
+    failed: list[Change]
+    name: str = "filter"
+
+    def __call__(self, change: Change) -> Change | None:
+        if not self.failed:
+            self.failed.append(change)
+            raise FilterFailed("the filter fails: no reason")
+        return change
+
+
+@pytest.mark.parametrize("by", ["a type", "a filter"])
+def test_a_table_that_a_task_stops_because_of_its_shape_goes_on_when_that_is_corrected(by: str) -> None:
+    """The catalog of the last look may not show the type yet, and only a change shows what the filter makes of it."""
+    world = World(transforms=(FailsOnce([]),) if by == "a filter" else ())
+
+    def refuse() -> None:
+        world.source.after_page = None
+        raise ShapeRefused('the shape of dbo.Persons: mask "truncate" of "Name" needs text')
+
+    world.source.after_page = refuse if by == "a type" else None
+    world.at(3, lambda: world.commit(2))
+    world.at(95, lambda: reshape(world, HASHED))
+    _, logs = world.run(200)
+    assert [len(str(one)) for one in ids(world)] == [64, 64, 64]
+    told = events(logs, PERSONS)
+    assert told == [
+        "lock taken",
+        "table stopped; correct its shape in the configuration",
+        "table goes on, its shape was changed",
+        "lock taken",
+    ]
 
 
 def test_a_table_that_stopped_goes_on_at_the_interval_that_was_set_meanwhile() -> None:

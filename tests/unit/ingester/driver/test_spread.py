@@ -87,6 +87,8 @@ def test_whatever_a_result_counts_adds_up() -> None:
         (Trouble.LEASE_LOST, Trouble.PERMANENT, Trouble.LEASE_LOST),
         (Trouble.EXPIRED, Trouble.TRANSIENT, Trouble.EXPIRED),
         (None, Trouble.UNEXPECTED, Trouble.UNEXPECTED),
+        (Trouble.TRANSIENT, Trouble.SHAPE, Trouble.SHAPE),
+        (Trouble.SHAPE, Trouble.PERMANENT, Trouble.PERMANENT),
     ],
 )
 def test_a_part_that_failed_is_what_the_stride_came_to(one: Trouble | None, other: Trouble, worst: Trouble) -> None:
