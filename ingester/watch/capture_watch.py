@@ -141,7 +141,7 @@ class Watch:
             headroom={} if kept is None else {name: headroom(kept, of.age) for name, of in ours.items()},
         )
         self.seen = found
-        self._tell_silence(figures.quiet, why)
+        self._tell_silence(figures, why)
         self._tell_headroom(found, retention.longer)
 
     def _times(self) -> LogTimes:
@@ -181,8 +181,9 @@ class Watch:
             log.error("capture reported an error", number=error.number, error=error.text)
         self._errors = errors
 
-    def _tell_silence(self, quiet: float, why: Explanation) -> None:
-        """A stop or a lag once, and its end; idleness after a while; a missing right once."""
+    def _tell_silence(self, figures: Figures, why: Explanation) -> None:
+        """A stop or a lag once, and its end; idleness after a while, unless changes wait to be sent; a missing right once."""
+        quiet = figures.quiet
         if why.state in _AMISS:
             if why.state is not self._silent:
                 stopped = why.state is Silence.STOPPED or quiet >= QUIET_SECONDS
@@ -195,7 +196,7 @@ class Watch:
             log.info("capture works again")
         if why.state is Silence.UNKNOWN:
             self._tell_once("no changes arrive", why.text, hint=why.hint)
-        elif why.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle:
+        elif why.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle and not figures.behind:
             self._told_idle = True
             log.info("idle", why=why.text)
         elif why.state is Silence.FLOWING:

@@ -95,6 +95,11 @@ class Figures:
         """Seconds since the last change was sent, or since the start."""
         return self.now - max([self.begun, *(t.changed for t in self.tables.values() if t.changed is not None)])
 
+    @property
+    def behind(self) -> bool:
+        """Whether changes of a table wait to be sent."""
+        return any(table.behind is not None for table in self.tables.values())
+
 
 class IngesterStats:
     """The loop's thread writes. `figures`, `alive` and `ready` are for any thread. `login_seconds`: a login's limit."""

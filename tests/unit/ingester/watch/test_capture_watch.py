@@ -88,6 +88,14 @@ def test_idleness_is_told_once_and_not_at_once(world: World) -> None:
     assert world.look() == []
 
 
+def test_a_source_whose_changes_wait_to_be_sent_is_not_told_idle_before_they_are(world: World) -> None:
+    world.view.newest = 400.0
+    world.stats.stands(ORDERS, Standing.READ, behind=True)
+    assert world.look(400) == []
+    world.stats.stands(ORDERS, Standing.READ, behind=False)
+    assert [line["event"] for line in world.look()] == ["idle"]
+
+
 def test_a_stopped_capture_is_told_once_with_the_remedy_and_so_is_its_end(world: World) -> None:
     world.view.newest = 400.0
     world.view.told_facts = CaptureFacts(True, "REPLICATION", (scanned(400.0),))
