@@ -1,7 +1,7 @@
 """The one JSON document that a host writes to standard input: read until it is complete, and turned into blocks as those of a file are.
 
-A host may close standard input after it or keep it open, and may end the line or not. Nothing behind the document is waited for. What is wrong
-is said with its JSON path, and no value is ever repeated: it may be a secret.
+A host may close standard input after it or keep it open, and may end the line or not. Nothing behind the document is waited for, and what comes
+is ignored. What is wrong is said with its JSON path, and no value is ever repeated: it may be a secret.
 """
 
 from __future__ import annotations
@@ -53,24 +53,25 @@ def _received(descriptor: int, until: float, seconds: float, clock: SteadyClock)
             raise complaint([f"cannot be read: {error.strerror}"], hint=_HINT) from error
         if not piece:
             return bytes(received)
-        received += piece
+        found = end.found(piece)
+        received += piece[:found]
         if len(received) > MOST_BYTES:
             raise complaint([f"the document has more than {MOST_BYTES} bytes"])
-        if end.found(piece):
+        if found is not None:
             return bytes(received)
 
 
 @dataclass(slots=True)
 class Completeness:
-    """Whether a JSON object or list that comes in pieces has been closed. Anything else is left to the parser."""
+    """Where a JSON object or list that comes in pieces is closed. Anything else is left to the parser."""
 
     _depth: int = 0
     _text: bool = False
     _escaped: bool = False
 
-    def found(self, piece: bytes) -> bool:
-        """Take in the next piece. Returns whether the outermost brace or bracket was closed in it."""
-        for byte in piece:
+    def found(self, piece: bytes) -> int | None:
+        """Take in the next piece. Returns how many of its bytes there are up to the outermost brace or bracket that closes; None: there is none."""
+        for at, byte in enumerate(piece, 1):
             if self._text:
                 if self._escaped:
                     self._escaped = False
@@ -85,8 +86,8 @@ class Completeness:
             elif byte in b"}]":
                 self._depth -= 1
                 if self._depth <= 0:
-                    return True
-        return False
+                    return at
+        return None
 
 
 def parsed(received: bytes) -> dict[str, Any]:

@@ -48,6 +48,12 @@ def test_a_document_is_complete_with_its_last_brace_whether_the_host_closes_or_n
     assert read_document(reader, seconds=20) == json.loads(text)
 
 
+@pytest.mark.parametrize("behind", [b'\n{"command":"stop"}\n', b"}", b"]", b'"', b"\x00\xff"])
+def test_what_is_behind_the_document_is_ignored_also_when_it_comes_with_it(behind: bytes) -> None:
+    reader, _ = piped(b'\n{"tables": [1]}' + behind, closes=False)
+    assert read_document(reader, seconds=20) == {"tables": [1]}
+
+
 def test_a_mark_of_utf8_before_it_is_taken_off() -> None:
     assert parsed(b"\xef\xbb\xbf{}\n") == {}
 
