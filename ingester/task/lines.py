@@ -1,7 +1,8 @@
 """Changes as lines of the envelope "changes", each committed as soon as it is written, before another line may begin. Opens nothing.
 
 For `dstream provider`. What a kill makes repeated is therefore one line, however many lines a page has. A line that was written and not
-committed (the database was away) is committed when its table is read again: it is not repeated as long as the process lives.
+committed (the database was away) is committed when its table is read again: it is not repeated as long as the process lives, and a kill before
+that repeats at most this one of its table.
 """
 
 from __future__ import annotations

@@ -138,6 +138,8 @@ def test_a_line_whose_offset_could_not_be_moved_is_not_written_again() -> None:
     bench.output.during = breaks
     assert bench.run().trouble is Trouble.TRANSIENT
     assert bench.offsets.stored[PERSONS] == ROWS[1]
+    assert bench.run().trouble is Trouble.TRANSIENT
+    assert len(bench.output.written) == 3, "its table wrote on while its offset could not be moved"
     del bench.offsets.refused[PERSONS]
     bench.output.during = lambda: None
     assert bench.run().trouble is None
