@@ -235,7 +235,7 @@ class _Reload:
 
     def __call__(self, new: IngesterSettings, edited: bool) -> None:
         """`edited`: the file has changed; otherwise patterns match other tables."""
-        decided = plan(self._settings, self._tables, new)
+        decided = plan(self._settings, self._tables, self._shapes, new)
         if decided.restart and (edited or decided.restart != self._restart):
             log.warning("changed settings need a restart", settings=list(decided.restart))
         self._restart = decided.restart

@@ -1,23 +1,27 @@
 """Decides what an edited configuration changes in a running ingester. Pure.
 
 Tables, their polling, their snapshots and their shapes are taken over at once. Every other setting is in use in too many places (Spark's workers have
-copies), so the log names it as one that needs a restart.
+copies), so the log names it as one that needs a restart. What leaves changes out was checked with those settings as the new file has them: where they
+are not in force, it needs the restart as well, because a filter that judges by other values loses changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from common.config.difference import differing
 from common.names import TRANSACTIONS, TableName
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import SnapshotRules, TableRules
 from ingester.settings import IngesterSettings
+from ingester.shape.settings import filter_conflicts
 from ingester.shape.table_shape import TableShape
 
 AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults", "snapshot", "shape")
 """Settings that need no restart."""
+_NAMED = 3
+"""Tables that a line of the log names."""
 
 Rhythms = Mapping[TableName, Rhythm]
 Shapes = Mapping[TableName, TableShape]
@@ -77,26 +81,64 @@ def shapes(
     return {(names or {}).get(table.name, table.name): table.shape for table in settings.schedule}
 
 
-def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> ReloadPlan:
-    """From `settings` (at the start) and `tables` (running now) to `new`.
+def plan(settings: IngesterSettings, tables: Rhythms, in_force: Shapes, new: IngesterSettings) -> ReloadPlan:
+    """From `settings` (at the start), with `tables` and their shapes `in_force` (running now), to `new`.
 
     A table that is only spelled differently (`persons` for `Persons`) stays as it is: two names would have two locks.
     """
     running = {table.key.lower(): table for table in tables}
-    wanted: dict[TableName, Rhythm] = {}
-    respelled: list[str] = []
-    found = rhythms(new.model_copy(update={"transactions": settings.transactions}))
-    for table, rhythm in found.items():
-        known = running.get(table.key.lower(), table)
-        wanted[known] = rhythm
-        if known != table:
-            respelled.append(f"the spelling of {table.key} in ingester.tables")
+    names = {table: running.get(table.key.lower(), table) for table in rhythms(_besides_transactions(settings, new))}
+    found = shapes(new, names=names)
+    unfit = {table: why for table, shape in found.items() if (why := _unfit(shape, in_force.get(table), settings, new))}
+    kept = {table: _limited_as(found[table], in_force[table]) for table in unfit if table in in_force}
+    waiting = unfit.keys() - tables.keys()
+    wanted = {
+        names[table]: rhythm
+        for table, rhythm in rhythms(_besides_transactions(settings, new)).items()
+        if names[table] not in waiting
+    }
     changes = TableChanges(
         added={table: rhythm for table, rhythm in wanted.items() if table not in tables},
         removed=frozenset(tables.keys() - wanted.keys()),
         paced={table: rhythm for table, rhythm in wanted.items() if tables.get(table, rhythm) != rhythm},
     )
-    names = {table: running.get(table.key.lower(), table) for table in found}
-    restart = (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE))
+    respelled = (f"the spelling of {table.key} in ingester.tables" for table, name in names.items() if name != table)
+    restart = (*respelled, *_told(unfit), *differing(settings, new, block="ingester", besides=AT_ONCE))
     rules = snapshot_rules(new, on_gap=settings.on_gap, names=names)
-    return ReloadPlan(changes, wanted, restart, rules, shapes(new, names=names))
+    usable = {table: shape for table, shape in {**found, **kept}.items() if table not in waiting}
+    return ReloadPlan(changes, wanted, restart, rules, usable)
+
+
+def _besides_transactions(settings: IngesterSettings, new: IngesterSettings) -> IngesterSettings:
+    return new.model_copy(update={"transactions": settings.transactions})
+
+
+def _unfit(
+    shape: TableShape, in_force: TableShape | None, settings: IngesterSettings, new: IngesterSettings
+) -> str | None:
+    """The setting that `shape` needs as `new` has it and that is not in force: `settings` has it as it was at the start."""
+    if settings.transactions and (shape.filter or shape.skip_operations or shape.skip_unchanged):
+        return "transactions"  # `new` has them off: its counts are of every change
+    if shape.filter is None or (in_force is not None and shape.filter == in_force.filter):
+        return None
+    if any(filter_conflicts({"filter": shape.filter}, before_images=settings.before_images)):
+        return "before_images"
+    return "decimals" if settings.decimals != new.decimals else None
+
+
+def _limited_as(shape: TableShape, in_force: TableShape) -> TableShape:
+    """With the columns and masks of `shape`; the changes that are left out stay those that are left out now."""
+    return replace(
+        shape,
+        filter=in_force.filter,
+        on_filter_error=in_force.on_filter_error,
+        skip_operations=in_force.skip_operations,
+        skip_unchanged=in_force.skip_unchanged,
+    )
+
+
+def _told(unfit: Mapping[TableName, str]) -> Iterator[str]:
+    for setting in dict.fromkeys(unfit.values()):
+        of = [table.key for table, why in unfit.items() if why == setting]
+        more = f" and {len(of) - _NAMED} more" if len(of) > _NAMED else ""
+        yield f"what is left out of {', '.join(of[:_NAMED])}{more}, with ingester.{setting}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from common.names import TRANSACTIONS, TableName
-from ingester.driver.reload import ReloadPlan, plan, rhythms, snapshot_rules
+from ingester.change import Operation
+from ingester.driver.reload import ReloadPlan, plan, rhythms, shapes, snapshot_rules
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import TableRules
 from ingester.settings import IngesterSettings
@@ -29,7 +32,7 @@ def settings(*tables: str, **others: Any) -> IngesterSettings:
 
 
 def planned(old: IngesterSettings, new: IngesterSettings) -> ReloadPlan:
-    return plan(old, rhythms(old), new)
+    return plan(old, rhythms(old), shapes(old), new)
 
 
 def test_nothing_is_to_be_done_for_the_same_settings() -> None:
@@ -56,6 +59,7 @@ def test_other_defaults_pace_the_tables_without_an_override_and_an_override_its_
     found = plan(
         old,
         found.tables,
+        found.shapes,
         settings("Persons", "sales.Orders", "Items", tables_overrides=own, poll_interval_defaults=defaults),
     )
     assert found.changes.paced == {ORDERS: Rhythm(5.0, 30.0), ITEMS: Rhythm(5.0, 30.0)}
@@ -85,7 +89,11 @@ def test_every_other_setting_is_named_as_wanting_a_restart_and_the_rest_is_done_
 
 def test_what_wants_a_restart_is_told_again_until_there_was_one() -> None:
     old, new = settings("Persons"), settings("Persons", on_gap="skip")
-    assert planned(old, new).restart == plan(old, planned(old, new).tables, new).restart == ("ingester.on_gap",)
+    assert (
+        planned(old, new).restart
+        == plan(old, planned(old, new).tables, shapes(old), new).restart
+        == ("ingester.on_gap",)
+    )
 
 
 def test_a_table_that_is_only_spelled_anew_stays_as_it_is() -> None:
@@ -118,3 +126,61 @@ def test_transactions_come_and_go_with_a_restart_alone() -> None:
         assert not decided.changes
         assert decided.restart == ("ingester.transactions",)
     assert not planned(with_them, settings("Persons", transactions=True)).changes
+
+
+BEFORE = "before != null && before.Status != data.Status"
+TOTAL = "type(data.Total) == double && data.Total > 100.0"
+
+
+@pytest.mark.parametrize(
+    ("started", "edit", "setting"),
+    [
+        ({}, {"before_images": True, "shape": {"filter": BEFORE}}, "before_images"),
+        ({}, {"decimals": "number", "shape": {"filter": TOTAL}}, "decimals"),
+        ({"transactions": True}, {"shape": {"skip_operations": ("Delete",)}}, "transactions"),
+        ({"transactions": True}, {"shape": {"skip_unchanged": True}}, "transactions"),
+        ({"transactions": True}, {"shape": {"filter": "true"}}, "transactions"),
+    ],
+)
+def test_what_leaves_changes_out_waits_for_the_settings_that_it_needs_and_masks_do_not(
+    started: dict[str, Any], edit: dict[str, Any], setting: str
+) -> None:
+    """A filter that compares with the row before lets no update pass while there is none."""
+    edit["shape"] |= {"mask": {"Email": "redact"}, "exclude_columns": ("Note",)}
+    old, new = settings("Persons", **started), settings("Persons", "Items", **edit)
+    found = planned(old, new)
+    shape = found.shapes[PERSONS]
+    assert (shape.filter, shape.skip_operations, shape.skip_unchanged) == (None, (), False)
+    assert ([name for name, _ in shape.masks], shape.excluded) == (["Email"], ("Note",))
+    assert not found.changes.added  # without its filter, dbo.Items would send what it is not to send
+    assert set(found.restart) == {
+        f"what is left out of dbo.Persons, dbo.Items, with ingester.{setting}",
+        f"ingester.{setting}",
+    }
+    assert plan(old, found.tables, found.shapes, new) == found  # a look that finds other tables tells the same
+
+
+def test_a_filter_that_waits_leaves_the_one_in_force() -> None:
+    old = settings("Persons", shape={"filter": "data.Status == 'paid'", "skip_operations": ("Delete",)})
+    new = settings("Persons", before_images=True, shape={"filter": BEFORE})
+    shape = planned(old, new).shapes[PERSONS]
+    assert (shape.filter, shape.skip_operations) == ("data.Status == 'paid'", (Operation.DELETE,))
+
+
+@pytest.mark.parametrize(
+    ("started", "edit"),
+    [
+        ({"before_images": True}, {"shape": {"filter": BEFORE}, "before_images": True}),
+        ({}, {"shape": {"filter": "data.Status == 'paid'"}, "before_images": True}),
+        ({"shape": {"filter": TOTAL}}, {"shape": {"filter": TOTAL}, "decimals": "number"}),
+        ({"shape": {"filter": TOTAL}}, {"decimals": "number"}),
+        ({"shape": {"skip_operations": ("Delete",)}}, {"transactions": True}),
+    ],
+)
+def test_a_filter_that_fits_the_settings_in_force_is_taken_over_at_once(
+    started: dict[str, Any], edit: dict[str, Any]
+) -> None:
+    new = settings("Persons", **edit)
+    found = planned(settings("Persons", **started), new)
+    assert found.shapes == shapes(new)
+    assert not [name for name in found.restart if "left out" in name]
