@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import metadata
 from typing import Any
 
 import structlog
@@ -38,7 +37,7 @@ from ingester.spark.queued import Queued
 from ingester.spark.reasons import hint_for, reason, worker_died
 from ingester.spark.scratch import Scratch
 from ingester.spark.seal import VARIABLE, Seal
-from ingester.spark.worker_side import PACKAGE, BundleTask, Work, checked, run_sealed
+from ingester.spark.worker_side import BundleTask, Work, build_of, checked, run_sealed
 
 log = structlog.get_logger("spark")
 
@@ -89,7 +88,7 @@ class SparkExecutor:
         self._elsewhere = not is_local(master)
         self._line: DriverLine | None = None
         self._queued = Queued()
-        self._version = metadata.version(PACKAGE)
+        self._build = build_of()
         key = Seal.new_key()
         self._seal = Seal(key)
         self._work = self._checked(partial(run_sealed, task, self._stopping, key if self._elsewhere else None))
@@ -278,7 +277,7 @@ class SparkExecutor:
 
     def _checked(self, work: Work) -> Work:
         dumps: Any = cloudpickle.dumps  # PySpark does not type it
-        return checked(dumps(work), self._version)
+        return checked(dumps(work), self._build)
 
     def _still_waits(self, seconds: float) -> None:
         log.warning(

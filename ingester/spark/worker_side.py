@@ -1,7 +1,8 @@
 """What runs in Spark's Python workers around a task: a check of the installation, the seal, and housekeeping after it. Knows no Spark.
 
-A task names DStream's modules, and a worker imports them. Where they are missing or of another version, that fails with a traceback or
-with values that do not fit; so the check comes first, in a function that PySpark sends by value.
+A task names DStream's modules, and a worker imports them. Where they are missing or of another build, that fails with a traceback or
+with values that do not fit; so the check comes first, in a function that PySpark sends by value. Two builds may have one version: what the
+installation's record says of the sources tells them apart.
 """
 
 from __future__ import annotations
@@ -25,8 +26,17 @@ BundleTask = Callable[[Sequence[Slice], Path, Driver | None], Sequence[SliceResu
 that ends before others goes to the driver at once, if one is given."""
 
 
-def checked(work: bytes, version: str, package: str = PACKAGE) -> Work:
-    """`work`, which was pickled, to be run where `package` has this `version`. Elsewhere it raises RuntimeError."""
+def build_of(package: str = PACKAGE) -> str:
+    """Version and build of `package` as it is installed here: `0.1.0 (build 3f0c2a91b7de)`. Raises PackageNotFoundError.
+
+    A package whose sources are used where they are edited has a version alone.
+    """
+    return _build_teller()(package)
+
+
+def checked(work: bytes, build: str, package: str = PACKAGE) -> Work:
+    """`work`, which was pickled, to be run where `build_of(package)` is `build`. Elsewhere it raises RuntimeError."""
+    told = _build_teller()
 
     def run(items: Iterable[Any]) -> Iterator[Any]:
         import pickle
@@ -35,15 +45,36 @@ def checked(work: bytes, version: str, package: str = PACKAGE) -> Work:
         from importlib import metadata
 
         try:
-            found = metadata.version(package)
+            found = told(package)
         except metadata.PackageNotFoundError:
             raise RuntimeError(f"{package} is not installed in {sys.executable} on {socket.gethostname()}") from None
-        if found != version:
-            raise RuntimeError(f"{package} on {socket.gethostname()} is {found}, and the driver's is {version}")
-        done: Iterator[Any] = pickle.loads(work)(items)
+        if found != build:
+            raise RuntimeError(f"{package} on {socket.gethostname()} is {found}, and the driver's is {build}")
+        try:
+            task = pickle.loads(work)
+        except AttributeError as error:  # one version, and no record of the builds: this one lacks what the task names
+            other = f"{package} on {socket.gethostname()} is another build of {found}, and the driver's is needed"
+            raise RuntimeError(f"{other}: {error}") from None
+        done: Iterator[Any] = task(items)
         return done
 
     return run
+
+
+def _build_teller() -> Callable[[str], str]:
+    """A function within a function, because PySpark sends those by value: a module's own would be imported by name."""
+
+    def told(package: str) -> str:
+        import hashlib
+        from importlib import metadata
+
+        installed = metadata.distribution(package)
+        lines = (installed.read_text("RECORD") or "").splitlines()
+        sources = sorted(line for line in lines if ".py,sha256=" in line)
+        digest = hashlib.sha256(repr(sources).encode()).hexdigest()[:12]
+        return f"{installed.version} (build {digest})" if sources else installed.version
+
+    return told
 
 
 def run_sealed(task: BundleTask, stopping: Path, key: bytes | None, sealed: Iterable[bytes]) -> Iterator[bytes]:
