@@ -36,11 +36,11 @@ class Settings(Protocol):
     def remarks(self) -> Sequence[Remark]: ...
 
 
-def logged(level: Level, format: Format) -> None:
-    """Set up logging."""
+def logged(level: Level, format: Format, *, waits: bool = True) -> None:
+    """Set up logging. `waits`: see `configure_logging`."""
     from common.observability.logs import configure_logging
 
-    configure_logging(level.value, format.value)
+    configure_logging(level.value, format.value, waits=waits)
 
 
 def loaded(load: Loader[T], config: Path) -> T:

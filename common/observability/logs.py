@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import select
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -29,12 +31,20 @@ _SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key o
 # These log every frame, token and retry, and each error that they also raise. What matters arrives as DStream's own errors.
 _NOISY = ("azure", "py4j", "urllib3")
 
+_PATIENCE_SECONDS = 1.0
+"""For a standard error that is full, where nobody may ever read it."""
+_PIECE = 4_096
+"""Bytes that a pipe which is ready takes without a wait (pipe(7), PIPE_BUF)."""
+
 _secrets: set[str] = set()
 _configured: tuple[LogLevel, LogFormat] = ("info", "text")
 
 
-def configure_logging(level: LogLevel, format: LogFormat) -> None:
-    """Send every log record of this process to stderr. The last call counts."""
+def configure_logging(level: LogLevel, format: LogFormat, *, waits: bool = True) -> None:
+    """Send every log record of this process to stderr. The last call counts.
+
+    `waits`: for as long as stderr takes no more. Otherwise lines are left out, and counted once it takes lines again.
+    """
     global _configured
     _configured = (level, format)
     shared: list[structlog.typing.Processor] = [
@@ -55,7 +65,7 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    handler = _Stderr()
+    handler = _Stderr() if waits else _Unread()
     handler.setFormatter(_formatter(format, shared))
     root = logging.getLogger()
     for earlier in [known for known in root.handlers if isinstance(known, _Stderr)]:
@@ -117,10 +127,35 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            sys.stderr.write(masked(self.format(record)) + "\n")
-            sys.stderr.flush()
+            self._write(masked(self.format(record)) + "\n")
         except Exception:  # the contract of logging: a handler does not raise
             self.handleError(record)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+class _Unread(_Stderr):
+    """For a standard error that nobody may read. Called under the handler's lock, and with lines that end with a line's end."""
+
+    _left_out = 0
+
+    def _write(self, text: str) -> None:
+        if self._left_out and self._takes(0):
+            count, self._left_out = self._left_out, 0
+            event = {"msg": f"{count} log lines were left out: nobody read standard error", "name": "log"}
+            told = logging.makeLogRecord({**event, "levelno": logging.WARNING, "levelname": "WARNING"})
+            self._write(self.format(told) + "\n")
+        rest = memoryview(text.encode())
+        while rest and not self._left_out and self._takes(_PATIENCE_SECONDS):
+            rest = rest[os.write(sys.stderr.fileno(), rest[:_PIECE]) :]
+        self._left_out += bool(rest)
+
+    def _takes(self, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(sys.stderr.fileno(), select.POLLOUT)
+        return bool(poll.poll(seconds * 1000))
 
 
 def _formatter(format: LogFormat, shared: list[structlog.typing.Processor]) -> logging.Formatter:

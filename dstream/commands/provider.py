@@ -27,7 +27,7 @@ def provider(log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TE
 
     # Before anything that could print: lines must be all that the host ever reads.
     output = taken_standard_output()
-    logged(log_level, log_format)
+    logged(log_level, log_format, waits=False)  # a host that reads no log still gets its lines
     settings = _settings()
     announced("provider", Path("standard input"), settings)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -45,6 +46,28 @@ def test_json_lines_hold_message_level_logger_time_and_facts(capsys: pytest.Capt
         "table": "dbo.Persons",
         "epoch": 3,
     }
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_lines_that_nobody_reads_are_left_out_and_counted_and_hold_up_nobody(
+    format: LogFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    monkeypatch.setattr(telemetry, "_PATIENCE_SECONDS", 0.01)
+    with os.fdopen(reader, "rb", buffering=0) as read, os.fdopen(writer, "w") as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        configure_logging("info", format, waits=False)
+        log = structlog.get_logger("x")
+        for _ in range(300):  # more than a pipe takes
+            log.info("line", text="z" * 1_000)
+        taken = read.read(1_000_000)
+        log.info("again")
+        after = read.read(1_000_000)
+    known = taken.count(b"\n")
+    assert 10 < known < 300
+    left_out, again = after.splitlines()[-2:]
+    assert f"{300 - known} log lines were left out: nobody read standard error".encode() in left_out
+    assert b"again" in again
 
 
 def test_text_lines_are_plain_and_hold_the_same(capsys: pytest.CaptureFixture[str]) -> None:
