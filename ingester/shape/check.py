@@ -71,5 +71,5 @@ def _said(shape: TableShape, instance: CaptureInstance, sent: tuple[SentColumn, 
     parts += [f"leaves out {', '.join(skipped)}"] if skipped else []
     parts += ["leaves out updates that changed no sent column"] if shape.skip_unchanged else []
     parts += ["has a filter"] if shape.filter is not None else []
-    parts += ["tells of other columns"] if shape.schema_events else []
+    parts += ["sends schema events"] if shape.schema_events else []
     return "; ".join(parts)

@@ -121,7 +121,7 @@ class ShapeSettings(Settings):
     )
     schema_events: bool = Field(
         default=False,
-        description="Whether an event tells of other columns before the first change that has them. Off by default, because consumers must know it.",
+        description="Whether an event comes before the first change with other columns. Off by default, because consumers must know it.",
     )
 
     @classmethod
