@@ -38,8 +38,8 @@ class CaptureInstance:
     """What captures a table's changes, with the columns that it captures. A source adds what it needs to read it.
 
     `start`: nothing before it is captured. `source`: what distinguishes the source table from any other that has, had
-    or will have its name; empty where that is not known. `added`: columns that the source table was given since, which
-    are not captured.
+    or will have its name; empty where that is not known. `added`: columns that are not captured and came later: the
+    source table was given them since, or a newer instance captures them.
     """
 
     name: str

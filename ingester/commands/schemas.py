@@ -11,7 +11,7 @@ from common.names import TRANSACTIONS, TableName
 from ingester.commands.stores import chosen, with_matches
 from ingester.schema.version import SchemaColumn, schema_version
 from ingester.settings import IngesterSettings, TableSettings
-from ingester.shape.columns import ShapeRefused
+from ingester.shape.columns import ShapeRefused, fitted
 from ingester.shape.versions import schema_of
 from ingester.source import TableState
 from ingester.sqlserver.connection import Connection
@@ -73,7 +73,7 @@ def _newest(settings: IngesterSettings, table: TableSettings, state: TableState,
         raise PermanentError(f"{table.name.key}: {absent or 'it is not under Change Data Capture'}")
     newest = state.instances[-1]
     try:
-        return _columns(settings, newest.table, schema_of(newest.columns, table.shape))
+        return _columns(settings, newest.table, schema_of(newest.columns, fitted(table.shape, newest)))
     except ShapeRefused as error:
         raise ShapeRefused(f"the shape of {table.name.key}: {error.message}", hint=error.hint or "") from None
 

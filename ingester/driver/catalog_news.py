@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from common.clock import SteadyClock
@@ -94,6 +96,16 @@ def _drift(table: TrackedTable, found: str | None) -> None:
     elif found is None and table.drift is not None:
         log.info("capture instance matches the table again", table=table.name.key)
     table.drift = found
+
+
+def note_slips(names: Sequence[str]) -> None:
+    """Log names in the defaults of shapes that no table captures: a mask that masks nothing."""
+    if names:
+        log.warning(
+            "shape names columns that no table captures",
+            columns=list(names),
+            hint="correct the names in ingester.shape, whose columns may be sent in clear; nothing, if a table with them comes later",
+        )
 
 
 def note_held(table: TrackedTable, locked: str | None, hint: str) -> None:

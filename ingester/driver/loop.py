@@ -16,7 +16,7 @@ import structlog
 from common.clock import SteadyClock, UnixClock
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.names import TableName
-from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, take_in
+from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, note_slips, take_in
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.history.parts import Stored, history
@@ -164,6 +164,8 @@ class Loop:
         others = self._shapes.take(shapes)  # first, so that no slice of an added table begins without its masks
         self._roster.change(changes, locks)
         self._roster.reshaped(others)
+        if others:  # a shape may name a column that was added a moment ago
+            self._catalog.outdated()
         if not self._roster.tables:  # no pass would notice the end of an outage
             self._outage.over()
         self._wanted = False
@@ -251,6 +253,7 @@ class Loop:
         states = self._source.states(list(self._roster.tables), sources)
         for table in self._roster.tables.values():
             take_in(table, states[table.name], self._source.hints)
+        note_slips(self._shapes.slips({table.name: table.instances for table in self._roster.configured}))
         self._catalog.read()
         self._wanted = False
 
@@ -290,7 +293,7 @@ class Loop:
         """Do what was decided. Returns the move of an offset, which is made together with others."""
         lease = table.lease
         assert lease is not None
-        if (refused := self._shapes.refusal(table.name, decision.window.instance)) is not None:
+        if (refused := self._shapes.refusal(table.name, decision.window.instance, table.instances)) is not None:
             self._roster.stop(table, refused)  # also while it is idle
             return None
         self._stats.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
@@ -338,7 +341,7 @@ class Loop:
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
-        todo = replace(todo, shape=self._shapes.of(todo.table))
+        todo = replace(todo, shape=self._shapes.of(todo.table, todo.instance))
         if todo.chunk is not None:  # the fence bounds it, whatever becomes of the lease
             return replace(todo, sent_at=self._now())
         self._stats.started(todo.table)

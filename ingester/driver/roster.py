@@ -57,6 +57,11 @@ class Roster:
         """Whether every table has stopped. Where there is none yet, one may be found later."""
         return bool(self._stopped) and not self.tables
 
+    @property
+    def configured(self) -> tuple[TrackedTable, ...]:
+        """The active tables and the stopped ones."""
+        return (*self.tables.values(), *self._stopped.values())
+
     def begin(self, rhythms: Mapping[TableName, Rhythm]) -> None:
         """Make every table due."""
         for name, rhythm in rhythms.items():

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from common.check import BY_EDITING, Finding, failed, ok, warn
 from ingester.change import OPERATION_NAMES
-from ingester.shape.columns import SentColumn, ShapeRefused, sent_columns
+from ingester.shape.columns import (
+    SentColumn,
+    ShapeRefused,
+    fitted,
+    refuse_uncovered,
+    sent_columns,
+    uncaptured,
+    with_nearest,
+)
 from ingester.shape.compiled import compiled
 from ingester.shape.filters import compile_filter
 from ingester.shape.masking import characters
@@ -18,14 +26,16 @@ _FEWEST_DIGITS: Final = 16
 """Of a key's hash: with fewer, two rows of a large table get the same one."""
 
 
-def judge_shape(shape: TableShape, instance: CaptureInstance) -> Iterator[Finding]:
-    """One finding; nothing for a table that is sent as captured."""
-    if shape == AS_CAPTURED:
+def judge_shape(shape: TableShape, instances: Sequence[CaptureInstance]) -> Iterator[Finding]:
+    """One finding, for the newest of the table's `instances`; nothing for a table that is sent as captured."""
+    if shape == AS_CAPTURED or not instances:
         return
+    *older, instance = instances
     subject = f"shape of {instance.table.key}"
     try:
         compiled(shape, instance, sends_before=False)
-        sent = sent_columns(shape, instance.columns)
+        refuse_uncovered(shape, older, instance)
+        sent = sent_columns(fitted(shape, instance), instance.columns)
     except ShapeRefused as error:
         yield failed(subject, error, fix=BY_EDITING)
         return
@@ -34,6 +44,14 @@ def judge_shape(shape: TableShape, instance: CaptureInstance) -> Iterator[Findin
         yield warn(subject, "; ".join(text for text, _ in found), "; ".join(hint for _, hint in found), fix=BY_EDITING)
     else:
         yield ok(subject, _said(shape, instance, sent))
+
+
+def judge_defaults(shapes: Iterable[TableShape], instances: Sequence[CaptureInstance]) -> Iterator[Finding]:
+    """A warning about names in the defaults that no table captures. `instances`: of all tables."""
+    names = with_nearest(uncaptured(shapes, instances), instances) if instances else ()
+    if names:
+        hint = "correct the names in ingester.shape, whose columns may be sent in clear; nothing, if a table with them comes later"
+        yield warn("shape", f"names columns that no table captures: {', '.join(names)}", hint, fix=BY_EDITING)
 
 
 def columns_read(shape: TableShape, instance: CaptureInstance) -> tuple[str, ...] | None:

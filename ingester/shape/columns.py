@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from common.errors import PermanentError
 from ingester.shape.mask import Mask, MaskKind
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
-from ingester.source import CapturedColumn
+from ingester.source import CapturedColumn, CaptureInstance
 
 TEXT_TYPES = frozenset({"char", "varchar", "nchar", "nvarchar", "sysname", "text", "ntext"})
 """Types whose values are text of any characters."""
 
-HINT = "correct the shape of the table in dstream.hcl: a running ingester takes it over at once, without a restart"
+HINT = (
+    "correct the shape of the table in the configuration: a running ingester takes it over at once, without a restart"
+)
 
 
 class ShapeRefused(PermanentError):
@@ -59,6 +61,64 @@ def sent_columns(shape: TableShape, columns: Sequence[CapturedColumn]) -> tuple[
     return tuple(found)
 
 
+def fitted(shape: TableShape, instance: CaptureInstance) -> TableShape:
+    """`shape` for what `instance` captured: it may lack the columns that came later, which a newer instance has or will have. So they can be
+    named before their first value is sent."""
+    if not instance.added:
+        return shape
+    later = {name.casefold() for name in instance.added}
+    named = (*(shape.columns or ()), *shape.excluded, *(name for name, _ in shape.masks))
+    return replace(shape, shared=shape.shared.union(name for name in named if name.casefold() in later))
+
+
+def refuse_uncovered(shape: TableShape, older: Iterable[CaptureInstance], newer: CaptureInstance) -> None:
+    """Raise ShapeRefused if a name that hides a column of `older` finds none in `newer`, which has another column instead that is sent as it is.
+
+    A column that was renamed, or made again under another name, would else be sent in clear because all tables' defaults may name columns that
+    a table lacks. A list of the columns that are sent names each of them, so there it is meant.
+    """
+    if shape.columns is not None:
+        return
+    hiding = {name.casefold(): name for name in (*shape.excluded, *(name for name, _ in shape.masks))}
+    own = set(_folded(newer.columns))
+    for instance in older:
+        known = set(_folded(instance.columns))
+        lost = [name for folded, name in hiding.items() if folded in known - own]
+        sent = sent_columns(fitted(shape, newer), newer.columns) if lost else ()
+        shown = [one.column.name for one in sent if one.mask is None and one.column.name.casefold() not in known]
+        if shown:
+            raise ShapeRefused(
+                f"the shape of {newer.table.key}: what hides {', '.join(lost)} of {instance.name} finds no column in {newer.name}, which "
+                f"captures {', '.join(shown)} besides: that may be the same under another name, and would be sent as it is",
+                hint="mask or exclude the new column, or list the columns that may be sent in the table's own columns: a running ingester "
+                "takes the configuration over at once",
+            )
+
+
+def uncaptured(shapes: Iterable[TableShape], instances: Iterable[CaptureInstance]) -> tuple[str, ...]:
+    """The names in the defaults of all tables that no table has a column for."""
+    named = {name.casefold(): name for shape in shapes for name in shape.shared}
+    for instance in instances if named else ():
+        for folded in (*_folded(instance.columns), *(name.casefold() for name in instance.added)):
+            named.pop(folded, None)
+    return tuple(sorted(named.values()))
+
+
+def with_nearest(names: Iterable[str], instances: Iterable[CaptureInstance]) -> tuple[str, ...]:
+    """Each of `names` with the captured column that it may stand for."""
+    captured = list(dict.fromkeys(column.name for instance in instances for column in instance.columns))
+    return tuple(f"{name}{_nearest(name, captured)}" for name in names)
+
+
+def _folded(columns: Iterable[CapturedColumn]) -> Iterator[str]:
+    return (column.name.casefold() for column in columns)
+
+
+def _nearest(given: str, names: Sequence[str]) -> str:
+    near = get_close_matches(given.casefold(), [name.casefold() for name in names], n=1, cutoff=0.6)
+    return next((f' (did you mean "{name}"?)' for name in names if near and name.casefold() == near[0]), "")
+
+
 @dataclass(frozen=True, slots=True)
 class _Names:
     columns: Sequence[CapturedColumn]
@@ -83,8 +143,7 @@ class _Names:
             return [given]
         found = [name for name in own if name.casefold() == given.casefold()]
         if not found and given not in self.shared:
-            near = get_close_matches(given.casefold(), [name.casefold() for name in own], n=1, cutoff=0.6)
-            meant = next((f' (did you mean "{name}"?)' for name in own if near and name.casefold() == near[0]), "")
+            meant = _nearest(given, own)
             raise ShapeRefused(f'{setting} names "{given}", which is not a captured column of the table{meant}')
         return found
 

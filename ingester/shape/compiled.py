@@ -15,7 +15,7 @@ from typing import Final
 import orjson
 
 from ingester.change import Change, Operation
-from ingester.shape.columns import SentColumn, ShapeRefused, sent_columns
+from ingester.shape.columns import SentColumn, ShapeRefused, fitted, sent_columns
 from ingester.shape.filters import METADATA, Filter, compile_filter
 from ingester.shape.masking import Masking, masking
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
@@ -59,7 +59,7 @@ def compiled(
     if shape == AS_CAPTURED:
         return _AS_CAPTURED
     try:
-        return _compiled(shape, columns or instance.columns, sends_before, metadata)
+        return _compiled(fitted(shape, instance), columns or instance.columns, sends_before, metadata)
     except ShapeRefused as error:
         raise ShapeRefused(f"the shape of {instance.table.key}: {error.message}", hint=error.hint or "") from None
 

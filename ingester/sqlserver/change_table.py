@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from common.names import quote_name
 from ingester.source import CaptureInstance
@@ -44,3 +45,17 @@ def change_table(instance: CaptureInstance) -> ChangeTable:
     if not isinstance(instance, ChangeTable):
         raise TypeError(f"{type(instance).__name__} is not a capture instance of SQL Server")
     return instance
+
+
+def of_one_table(instances: Iterable[ChangeTable]) -> tuple[ChangeTable, ...]:
+    """A table's capture instances, in order of creation. What the newest one captures besides has come later than the older one."""
+    found = tuple(instances)
+    if len(found) < 2:
+        return found
+    newest = found[-1]
+    return (*(_followed_by(one, newest) for one in found[:-1]), newest)
+
+
+def _followed_by(older: ChangeTable, newest: ChangeTable) -> ChangeTable:
+    known = {column.name for column in older.columns}.union(older.added)
+    return replace(older, added=(*older.added, *(one.name for one in newest.columns if one.name not in known)))

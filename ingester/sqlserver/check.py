@@ -12,7 +12,7 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
-from ingester.shape.check import columns_read, judge_shape
+from ingester.shape.check import columns_read, judge_defaults, judge_shape
 from ingester.shape.table_shape import TableShape
 from ingester.source import CaptureInstance, Probe
 from ingester.sqlserver.capture import SqlServerCapture
@@ -140,8 +140,9 @@ class _Database:
                 continue
             columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
             yield from judge_table(table, state, offset, answer, columns, on_gap=each.on_gap, session=self.session)
-            for instance in state.instances[-1:]:
-                yield from judge_shape(each.shape, instance)
+            yield from judge_shape(each.shape, state.instances)
+        instances = [instance for state in states.values() for instance in state.instances]
+        yield from judge_defaults([each.shape for each in self._settings.schedule], instances)
 
     def _gating_roles(self, table: TableName) -> list[str]:
         try:

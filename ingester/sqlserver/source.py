@@ -20,7 +20,7 @@ from ingester.source import (
     Stride,
     TableState,
 )
-from ingester.sqlserver.change_table import ChangeTable, Shape, change_table
+from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.hints import HINTS, READ_SOURCE
 from ingester.sqlserver.literals import in_its_scope
@@ -96,7 +96,7 @@ class SqlServerSource:
         states = {
             table: TableState(
                 exists=found[number] is not None,
-                instances=tuple(instance for source, instance in instances or () if source == found[number]),
+                instances=of_one_table(instance for source, instance in instances or () if source == found[number]),
                 database_has_cdc=instances is not None,
                 renamed=next((i.table for _, i in instances or () if found[number] is None and i.source == was), None)
                 if (was := (sources or {}).get(table))
@@ -115,7 +115,7 @@ class SqlServerSource:
         for table, state in renamed.items():
             former = [i for _, i in instances or () if i.source == sources[table]]
             name = state.instances[0].table
-            states[table] = replace(state, former=tuple(replace(i, table=name) for i in former), moment=moment)
+            states[table] = replace(state, former=of_one_table(replace(i, table=name) for i in former), moment=moment)
         return states
 
     def passed(self, position: Position, moment: str) -> bool:

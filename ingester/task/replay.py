@@ -25,6 +25,7 @@ from ingester.change import Change
 from ingester.history.replay import Replay, lsn_of, next_window, passed
 from ingester.oversize import not_taken
 from ingester.position import Position
+from ingester.shape.columns import refuse_uncovered
 from ingester.shape.compiled import Compiled, compiled
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CapturedColumn, CaptureInstance, Page, PageQuery, Source
@@ -130,6 +131,7 @@ class Replayer:
         after, instances = replay.begin, self._asked(self.instances)
         while after < replay.end:
             instance, upto = next_window(instances, after, replay.end)
+            refuse_uncovered(self.shape, instances[: instances.index(instance)], instance)
             page = self._page(instance, after, upto)
             if page is None:
                 instances = self._asked(self.instances)

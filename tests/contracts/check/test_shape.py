@@ -15,7 +15,7 @@ def override(text: str) -> str:
 def test_what_is_sent_of_a_table_is_said(place: Place) -> None:
     assert place.check().each("ok", SUBJECT) == []
     columns = [row for row in _columns(place) if row != "ID"]
-    shape = 'shape {\n exclude_columns = ["Nobody has it"]\n skip_operations = ["Delete"]\n skip_unchanged = true\n }\n'
+    shape = 'shape {\n skip_operations = ["Delete"]\n skip_unchanged = true\n }\n'
     place.settings["more"] = shape + override(
         f'mask {{ {columns[0]} = "hash:SHA-256:{SALT}" }}\n filter = "data.ID > 0"'
     )
@@ -35,9 +35,20 @@ def test_a_shape_that_does_not_fit_fails_with_its_column_and_the_remedy(place: P
     assert report.status == 1
     said = report.said("fail", SUBJECT)
     assert 'exclude_columns names "Nmae", which is not a captured column of the table' in said
-    assert "correct the shape of the table in dstream.hcl" in said
+    assert "correct the shape of the table in the configuration" in said
     place.settings["more"] = override('exclude_columns = ["ID"]')
     assert "which is part of the key" in place.check().said("fail", SUBJECT)
+
+
+def test_a_name_in_the_defaults_that_no_table_captures_is_a_warning(place: Place) -> None:
+    place.settings["more"] = 'shape {\n exclude_columns = ["FirstNmae", "Nobody has it"]\n }'
+    report = place.check()
+    assert report.status == 0
+    assert report.said("warn", "shape").startswith(
+        'names columns that no table captures: FirstNmae (did you mean "FirstName"?), Nobody has it: correct the names'
+    )
+    place.settings["more"] = 'shape {\n exclude_columns = ["firstname"]\n }'
+    assert place.check().each("warn", "shape") == []
 
 
 def test_a_filter_that_names_what_is_not_captured_is_a_warning(place: Place) -> None:

@@ -508,6 +508,10 @@ def test_columns_that_were_left_out_on_purpose_are_not_told_as_added(places: Pla
     place.execute("CREATE TABLE dbo.Partly (ID INT PRIMARY KEY, Secret INT NULL, Name NVARCHAR(9) NULL)")
     place.enable(table="Partly", captured_column_list="ID, Name")
     assert place.instance(TableName("dbo", "Partly")).added == ()
+    place.execute("ALTER TABLE dbo.Partly ADD Phone NVARCHAR(9) NULL")
+    place.enable(table="Partly", capture_instance="second")
+    older, newer = place.source.states([TableName("dbo", "Partly")])[TableName("dbo", "Partly")].instances
+    assert (older.added, newer.added) == (("Phone", "Secret"), ()), "a newer one has them: a shape may name them"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from ingester.shape.columns import ShapeRefused
 from ingester.shape.mask import Mask, mask_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.transform import FilterFailed
-from tests.fakes.ingester import ORDERS, PERSONS
+from tests.fakes.ingester import ORDERS, PERSONS, instance
 from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.driver.test_reconfigure import ITEMS, LOCKS, RHYTHM, during_the_first_page, events, with_items
 
@@ -138,3 +138,22 @@ def test_a_table_that_runs_or_whose_shape_stays_does_not_begin_again() -> None:
     world.at(40, lambda: reshape(world, AS_CAPTURED, ORDERS))
     _, logs = world.run(100)
     assert events(logs, PERSONS) == events(logs, ORDERS) == ["lock taken"]
+
+
+def test_a_column_that_was_added_a_moment_ago_may_be_masked_before_a_newer_instance_has_it() -> None:
+    world = World()
+    added = (replace(instance(), added=("Phone",)),)
+    world.at(3, lambda: world.source.instances.update({PERSONS: added}))  # since the last look at the catalog
+    world.at(3, lambda: reshape(world, WRONG))
+    world.at(40, lambda: world.commit(2))
+    _, logs = world.run(120)
+    assert ids(world) == [2, 2, 2]
+    assert events(logs, PERSONS) == ["lock taken"]
+
+
+def test_a_name_in_the_defaults_that_masks_nothing_is_logged_once_after_a_reload() -> None:
+    world = World()
+    world.at(20, lambda: reshape(world, replace(WRONG, shared=frozenset({"Phone"}))))
+    _, logs = world.run(100)
+    lines = [entry for entry in logs if entry["event"] == "shape names columns that no table captures"]
+    assert [(line["log_level"], line["columns"]) for line in lines] == [("warning", ["Phone"])]

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from ingester.change import Change, Operation
-from ingester.shape.columns import ShapeRefused, sent_columns
+from ingester.shape.columns import ShapeRefused, fitted, refuse_uncovered, sent_columns, uncaptured, with_nearest
 from ingester.shape.compiled import compiled
 from ingester.shape.mask import Mask, mask_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
@@ -118,6 +118,67 @@ def test_a_shape_that_does_not_fit_is_refused(shape: TableShape, told: str) -> N
         compiled(shape, captured(), sends_before=False)
     assert refused.value.message.startswith(f"the shape of dbo.Persons: {told}")
     assert "without a restart" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        TableShape(masks=masks(phone="redact", Email="redact")),
+        TableShape(excluded=("Phone",)),
+        TableShape(columns=("ID", "Phone")),
+    ],
+)
+def test_a_column_that_came_after_what_is_read_may_be_named_before_a_newer_instance_has_it(shape: TableShape) -> None:
+    with pytest.raises(ShapeRefused, match="hone"):
+        compiled(shape, captured(), sends_before=False)
+    older = replace(captured(), added=("Phone",))
+    compiled(shape, older, sends_before=False)
+    fits = fitted(shape, older)
+    assert sent_columns(fits, older.columns)
+    assert fitted(fits, older) == fits
+    with pytest.raises(ShapeRefused, match='"Fax"'):
+        compiled(replace(shape, masks=masks(Fax="redact")), older, sends_before=False)
+
+
+FAX = CapturedColumn("Fax", "nvarchar", 5, length=40)
+DEFAULTS = frozenset({"Email", "Age", "Phone"})
+
+
+def renamed(*more: CapturedColumn) -> CaptureInstance:
+    """A newer instance without Email, and with `more`."""
+    return replace(captured(), name="newer", columns=(COLUMNS[0], *COLUMNS[2:], *more))
+
+
+@pytest.mark.parametrize("shape", [TableShape(masks=masks(email="redact")), TableShape(excluded=("email", "Phone"))])
+def test_what_hid_a_column_and_hides_none_of_a_newer_instance_stops_the_table_if_another_came_in_clear(
+    shape: TableShape,
+) -> None:
+    shape = replace(shape, shared=DEFAULTS | {"email"})
+    with pytest.raises(ShapeRefused) as refused:
+        refuse_uncovered(shape, [captured()], renamed(FAX))
+    assert refused.value.message.startswith(
+        "the shape of dbo.Persons: what hides email of dbo_Persons finds no column in newer, which captures Fax besides"
+    )
+    for fine in (
+        (shape, renamed()),  # nothing came in its place
+        (replace(shape, masks=(*shape.masks, *masks(FAX="null"))), renamed(FAX)),
+        (replace(shape, excluded=(*shape.excluded, "fax")), renamed(FAX)),
+        (replace(shape, excluded=(), masks=(), columns=("ID", "Fax")), renamed(FAX)),
+        (TableShape(masks=masks(Age="null"), shared=DEFAULTS), renamed(FAX)),
+        (shape, captured(FAX)),
+    ):
+        refuse_uncovered(fine[0], [captured()], fine[1])
+
+
+def test_names_of_the_defaults_that_no_table_captures_are_found_with_what_may_be_meant() -> None:
+    usual = TableShape(
+        masks=masks(Emial="redact", fax="redact", Phone="null"), shared=frozenset({"Emial", "fax", "Phone"})
+    )
+    instances = [captured(), replace(captured(FAX), added=("Phone",))]
+    found = uncaptured([AS_CAPTURED, usual], instances)
+    assert found == ("Emial",)
+    assert with_nearest(found, instances) == ('Emial (did you mean "Email"?)',)
+    assert uncaptured([replace(usual, shared=frozenset())], instances) == ()
 
 
 def test_a_column_listed_by_a_name_that_two_have_is_refused_since_one_may_not_be_meant() -> None:

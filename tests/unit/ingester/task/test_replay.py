@@ -251,3 +251,15 @@ def test_a_replay_sends_changes_in_the_tables_present_shape() -> None:
         body = orjson.loads(message.body)
         assert len(body["data"]["ID"]) == 64
         assert body["metadata"]["OperationType"] == "Insert"
+
+
+def test_a_replay_ends_where_a_newer_instance_has_another_column_in_place_of_a_masked_one() -> None:
+    bench = Bench()
+    newer = instance(start=3, name="dbo_Persons_2")
+    newer = replace(newer, columns=(newer.columns[0], replace(newer.columns[1], name="Label")))
+    bench.source.instances = {PERSONS: (instance(), newer)}
+    bench.source.rows["dbo_Persons_2"] = [p for p in ROWS if p.lsn >= lsn(3)]
+    bench.replayer.shape = TableShape(masks=(("Name", mask_of("null")),), shared=frozenset({"Name"}))
+    with pytest.raises(PermanentError, match="what hides Name of dbo_Persons finds no column in dbo_Persons_2"):
+        bench.replayer.run()
+    assert len(bench.topic.sent) == 4
