@@ -101,7 +101,7 @@ def a_table_that_comes_under_capture_later_is_found(world: World) -> None:
     finally:
         late.stop()
     assert world.log().count("table matched") == len(TABLES) + 1
-    assert "Ignored" not in world.log()
+    assert "dbo.Ignored" not in world.log()
     assert "table removed" not in world.log()
 
 
