@@ -164,6 +164,7 @@ class Loop:
         others = self._shapes.take(shapes)  # first, so that no slice of an added table begins without its masks
         self._roster.change(changes, locks)
         self._roster.reshaped(others)
+        self._history.snapshots.reshaping.reshaped(others)
         if others:  # a shape may name a column that was added a moment ago
             self._catalog.outdated()
         if not self._roster.tables:  # no pass would notice the end of an outage

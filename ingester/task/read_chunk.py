@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -82,8 +82,9 @@ class ChunkDrain:
         run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds), schemas)
         trouble: DStreamError | None = None
         try:
-            run.id_key = key_of_ids(todo.shape, chunk.table.instance.columns, chunk.table.order)
             self._refuse_topic(chunk)
+            bounds.refuse_expired()  # takes the fence, before the first row is read; a round that is over says nothing of the shape
+            run.id_key = key_of_ids(todo.shape, chunk.table.instance.columns, chunk.table.order)
             run.exactly() if chunk.exact else run.as_it_is()
         except DStreamError as error:
             trouble = _about_the_snapshot(todo, chunk, error)
@@ -154,11 +155,8 @@ class _Run:
         if not end.more:
             self._complete(ended=end.ended)
 
-    @contextmanager
-    def _reading(self) -> Iterator[ChunkPages]:
-        self.bounds.refuse_expired()  # takes the fence, before the first row is read
-        with self.by.reader.pages(self.chunk, self._shape().columns) as pages:
-            yield pages
+    def _reading(self) -> AbstractContextManager[ChunkPages]:
+        return self.by.reader.pages(self.chunk, self._shape().columns)
 
     def _rows(self) -> int:
         """Rows of the next page."""

@@ -17,6 +17,7 @@ from common.names import TableName
 from ingester.driver.history.pace import Pace
 from ingester.driver.history.preparing import Prepared, Preparing, Request
 from ingester.driver.history.reports import Reports
+from ingester.driver.history.reshaping import Reshaping
 from ingester.driver.history.rounds import RoundOver, chunks, deadly, ended, over
 from ingester.driver.history.state import NEVER, Known, RoundOut, Unrecorded
 from ingester.driver.tables import TrackedTable
@@ -63,6 +64,7 @@ class Snapshots:
         self._clock = clock
         self._chance = chance
         self._tables: dict[TableName, Known] = {}
+        self.reshaping = Reshaping(self._tables, store, clock)
         self._looked_at = NEVER
         self._throttled_at = NEVER
         self._reports = Reports(clock)
@@ -177,6 +179,7 @@ class Snapshots:
 
     def look(self, tables: Iterable[TrackedTable]) -> list[TableName]:
         """Ask, now and then, for what somebody has asked for. Returns the tables that have something to do now."""
+        self.reshaping.look()
         owned = {table.name: known for table in tables if (known := self._known(table)) is not None}
         if owned and self._clock() - self._looked_at >= LOOK_SECONDS:
             try:

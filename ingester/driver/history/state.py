@@ -16,13 +16,14 @@ NEVER = SteadyTime(float("-inf"))
 
 @dataclass(slots=True)
 class RoundOut:
-    """A round whose chunks are out."""
+    """A round whose chunks are out. `ends_at`: when to end it before they are back; None: not."""
 
     snapshot: Snapshot
     epoch: int
     chunks: list[Chunk]
     begun: SteadyTime
     results: list[SliceResult] = field(default_factory=list)
+    ends_at: SteadyTime | None = None
 
 
 @dataclass(slots=True)

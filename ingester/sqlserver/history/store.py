@@ -79,6 +79,7 @@ class SqlServerSnapshots:
             self._refuse_older(table, epoch, f"asking for a snapshot of {table.key}")
 
     def begin(self, snapshot: str, table: TableName, epoch: int) -> Snapshot | None:
+        self._rounds.pop(snapshot, None)  # without an answer nobody knows it
         with needing(USE_SNAPSHOTS):
             found = self._connection.result_sets(*queries.begin(snapshot, table.key, epoch, this_owner()))
         if not found or not found[-1]:

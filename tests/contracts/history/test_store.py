@@ -300,6 +300,38 @@ def test_a_task_of_a_round_that_is_over_holds_nothing(store: SnapshotStore) -> N
     hold(store, second)
 
 
+def test_a_round_that_is_counted_while_its_chunks_are_out_has_ended_and_can_be_recorded(store: SnapshotStore) -> None:
+    """As when the shape of the table was changed meanwhile."""
+    first = begun(store)
+    hold(store, first)
+    assert store.begin(first.id, PERSONS, 1) is not None
+    with pytest.raises(LeaseLost):
+        hold(store, first)
+    assert store.record(first.id, PERSONS, 1, first.done, sent(10, "5")) is RUNNING
+    found = standing(store)
+    assert found.snapshot is not None
+    assert (found.snapshot.done, found.snapshot.rows, found.fence_seconds) == (("5",), 10, 0)
+
+
+@in_sql
+def test_a_round_whose_counting_was_not_answered_can_be_recorded(
+    monkeypatch: pytest.MonkeyPatch, store: SnapshotStore
+) -> None:
+    assert isinstance(store, SqlServerSnapshots)
+    first = begun(store)
+    ask = store._connection.result_sets
+
+    def unanswered(*statement: object) -> object:
+        ask(*statement)  # type: ignore[arg-type]
+        raise ConnectionLost("cut")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(store._connection, "result_sets", unanswered)
+        with pytest.raises(ConnectionLost):
+            store.begin(first.id, PERSONS, 1)
+    assert store.record(first.id, PERSONS, 1, None, sent(10, "5")) is RUNNING
+
+
 @pytest.mark.parametrize("lowers", [True, False])
 def test_a_fence_is_lowered_only_when_everything_is_settled(store: SnapshotStore, lowers: bool) -> None:
     snapshot = begun(store)

@@ -25,6 +25,7 @@ from ingester.sqlserver.history.condition import refused
 from ingester.sqlserver.position import LogPosition
 from ingester.task.chunk_pages import ChunkReader
 from ingester.task.drain import Drain
+from ingester.task.fence import SEND_SECONDS
 from ingester.task.read_chunk import ChunkDrain
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn
 from tests.fakes.rows import FakeFence, FakeRows
@@ -642,3 +643,27 @@ def test_rows_that_the_filter_leaves_out_are_counted_and_the_snapshot_goes_past_
     result = bench.run()
     assert (bench.sent(), result.changes, result.dropped) == ([2, 4, 6, 8, 10], 5, 5)
     assert done(result).complete
+
+
+def test_nothing_of_a_pass_whose_round_is_over_is_sent_after_its_time(bench: Bench) -> None:
+    """As when the shape of its table was changed: what the pass began with must not hold for hours."""
+    bench.rows.ids = list(range(1000))
+    bench.todo = replace(bench.todo, seconds=86_400.0)
+    at = list[float]()
+
+    def sent() -> None:
+        at.append(bench.steady)
+        if len(at) == 3:
+            bench.fence.fail = LeaseLost("its round is over")
+
+    bench.sender.after_send = sent
+    result = bench.run(table=HEAP, last=True, rate=1)
+    assert (result.trouble, done(result).settled) == (Trouble.LEASE_LOST, True)
+    assert at[-1] - at[2] <= SEND_SECONDS
+
+
+def test_a_chunk_whose_round_is_over_says_nothing_of_the_shape_that_it_would_begin_with(bench: Bench) -> None:
+    """A mistake in the configuration stops the table until it is corrected, and must not end the snapshot."""
+    bench.fence.fail = LeaseLost("its round is over")
+    bench.todo = replace(bench.todo, shape=TableShape(excluded=("Name",)))
+    assert bench.run(table=BaseTable(instance(), ("Name",), 10)).trouble is Trouble.LEASE_LOST
