@@ -22,7 +22,14 @@ from common.topology import Table, Topology, selection_of, twice_listed
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.lock_settings import LocksBlock
 from ingester.shape.counted import uncountable
-from ingester.shape.settings import ShapeOverride, ShapeSettings, against_defaults, filter_conflicts, shape_of
+from ingester.shape.settings import (
+    ShapeOverride,
+    ShapeSettings,
+    against_defaults,
+    filter_conflicts,
+    filters_lacking,
+    shape_of,
+)
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 
 
@@ -283,7 +290,9 @@ def bound_as(model: type[T], document: Document, *, unset: UnsetPolicy = "refuse
     block = document.block("ingester")
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing')])
-    return bind(block, model, unset=unset, checks=(twice_listed, _check_overrides, _check_transactions))
+    # Only who reads the file for the other stage, or to plan, takes a variable that is not set, and evaluates no filter.
+    here = (_check_filters,) if unset == "refuse" else ()
+    return bind(block, model, unset=unset, checks=(twice_listed, _check_overrides, _check_transactions, *here))
 
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -309,6 +318,15 @@ def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         yield from (((*at, *inner), told) for inner, told in found)
     found = filter_conflicts(shape, before_images=data.get("before_images") is True)
     yield from ((("shape", *inner), told) for inner, told in found)
+
+
+def _check_filters(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    shape = data.get("shape")
+    yield from ((("shape", *inner), told) for inner, told in filters_lacking(shape if isinstance(shape, dict) else {}))
+    for number, override in enumerate(_overrides(data)):
+        yield from (
+            (("tables_overrides", "overrides", number, *inner), told) for inner, told in filters_lacking(override)
+        )
 
 
 def _check_transactions(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

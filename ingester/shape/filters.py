@@ -137,6 +137,18 @@ FilterText = Annotated[str, AfterValidator(_checked)]
 """A setting that holds a filter: its mistakes are reported with their line and column."""
 
 
+_FILTER: Final = "the filter "
+
+
+def lacking() -> str | None:
+    """What keeps every filter from being evaluated here, and the remedy. An ingester must not start with a filter then."""
+    try:
+        _library()
+    except PermanentError as error:
+        return f"{error.message.removeprefix(_FILTER)}: {error.hint}"
+    return None
+
+
 _AS_THEY_ARE: Final = frozenset({str, int, bool, float, type(None)})
 
 
@@ -149,7 +161,7 @@ def _library() -> tuple[Any, Plain]:
     except ModuleNotFoundError as error:
         package = (error.name or "cel_expr_python").partition(".")[0]
         raise PermanentError(
-            f"compiling a filter: the Python package {package} is not installed",
+            f"{_FILTER}needs the Python package {package}, which is not installed",
             hint="pip install 'dstream-cdc[ingester]'",
         ) from None
     kinds = cel.Type

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from common.config.settings import Location, MapBlock, Settings
 from common.errors import PermanentError
 from ingester.change import OPERATION_NAMES, Operation
-from ingester.shape.filters import FilterError, FilterText, compile_filter
+from ingester.shape.filters import FilterError, FilterText, compile_filter, lacking
 from ingester.shape.mask import MaskText
 from ingester.shape.table_shape import OnFilterError, TableShape
 
@@ -163,6 +163,12 @@ def filter_conflicts(given: Mapping[str, Any], *, before_images: bool) -> Iterab
     ):  # the first is reported at its setting, the second is of no configuration
         if compile_filter(text).uses_before:
             yield ("filter",), "uses before, which no change has while before_images is off: set before_images = true"
+
+
+def filters_lacking(given: Mapping[str, Any]) -> Iterable[tuple[Location, str]]:
+    """Of a filter that cannot be evaluated on this machine, for those who evaluate it."""
+    if isinstance(given.get("filter"), str) and (told := lacking()) is not None:
+        yield ("filter",), told
 
 
 def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:

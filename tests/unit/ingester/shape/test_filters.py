@@ -297,7 +297,7 @@ def test_without_the_library_a_filter_is_refused_and_a_setting_is_read(monkeypat
     """A router reads the ingester's settings too, and its image has no CEL."""
     filters._library.cache_clear()
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
-    with pytest.raises(PermanentError, match="cel_expr_python is not installed") as raised:
+    with pytest.raises(PermanentError, match="cel_expr_python, which is not installed") as raised:
         compile_filter("data.OnlyHere == 1")
     assert "dstream-cdc[ingester]" in str(raised.value.hint)
     assert filters._checked("data.OnlyHere ==") == "data.OnlyHere =="

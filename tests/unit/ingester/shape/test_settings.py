@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -157,15 +159,37 @@ def test_a_mistake_in_a_filter_is_told_with_line_and_column(tmp_path: Path) -> N
     )
 
 
+@contextmanager
+def without_the_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    filters._library.cache_clear()
+    filters.compile_filter.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "cel_expr_python", None)
+        yield
+    filters._library.cache_clear()
+
+
 def test_a_router_without_the_library_reads_a_file_with_filters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filters._library.cache_clear()
-    filters.compile_filter.cache_clear()
-    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     text = '  shape {\n    filter = "before.A =="\n  }\n'
-    found = complaints(tmp_path, source(text))
-    monkeypatch.undo()
-    filters._library.cache_clear()
-    assert found == []
+    with without_the_library(monkeypatch):
+        path = tmp_path / "dstream.hcl"
+        path.write_text(source(text), encoding="utf-8")
+        for unset in ("ignore", "hold"):
+            assert from_document(read(path, {}), unset=unset).problems == []
     assert len(complaints(tmp_path, source(text))) == 1
+
+
+def test_an_ingester_without_the_library_is_refused_where_a_filter_stands_and_only_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = 'shape {\n    filter = "data.A == 1"\n  }\n', override('filter = "data.B == 1"')
+    with without_the_library(monkeypatch):
+        found = complaints(tmp_path, source("  " + one + other))
+        assert complaints(tmp_path, source("")) == []
+    lacks = (
+        "filter needs the Python package cel_expr_python, which is not installed: pip install 'dstream-cdc[ingester]'"
+    )
+    assert [told for _, told in found] == [f"ingester.shape.{lacks}", f"ingester.tables_overrides.overrides.{lacks}"]
+    assert found[0][0] != found[1][0]

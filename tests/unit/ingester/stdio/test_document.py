@@ -14,6 +14,7 @@ from common.names import TableName
 from ingester.lock_settings import AzureBlobLockSettings, LocalLockSettings
 from ingester.stdio.document import MOST_BYTES, parsed, read_document
 from ingester.stdio.settings import ProviderSettings, accepted_keys, settings_of
+from tests.unit.ingester.shape.test_settings import without_the_library
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "provider"
 SECRET = "Secret-Word-9"
@@ -179,6 +180,16 @@ def test_a_null_counts_as_missing_and_settings_of_the_file_have_the_same_names()
     assert found.interval_of(TableName("dbo", "Cars")) == "1s"
     assert found.interval_of(TableName("dbo", "Persons")) == "5s"
     assert {table.name.table: table.snapshot for table in found.schedule} == {"Cars": "initial", "Persons": "never"}
+
+
+def test_a_filter_is_refused_where_the_package_that_evaluates_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with without_the_library(monkeypatch):
+        [told] = problems({**CONFIG, "shape": {"filter": "data.ID > 1"}})
+    assert told.endswith(
+        "filter needs the Python package cel_expr_python, which is not installed: pip install 'dstream-cdc[ingester]'"
+    )
 
 
 def test_a_dead_letter_has_nowhere_to_go() -> None:
