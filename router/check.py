@@ -9,12 +9,15 @@ from common.bus.settings import OutputSettings
 from common.buses import bus_of
 from common.check import BY_EDITING, Finding, guarded, ok, remarked, warn
 from common.errors import PermanentError
+from common.names import TRANSACTIONS
 from common.observability.check_port import port_findings
 from router.connections import judge_connections
 from router.publishing.publishers import MOST_OPEN
 from router.receiving.parking import PARKED_PER_SLOT
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, RouterSettings
 
+_NO_PLACE = "the topics get changes as changes, which does not say where a change stands in its transaction (transactions = true)"
+_HAS_PLACE = 'choose envelope = "dstream", "cloudevents" or "debezium", or remove transactions'
 _SEND = "give the router's policy the Send right on the queue too: with queue.pack above 1 it sends such a change to the queue by itself"
 
 
@@ -28,7 +31,9 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from guarded("topics", lambda: _topics(settings))
     yield from _patterns(settings)
     yield from guarded("connections", lambda: _connections(settings))
-    if settings.output.envelope != "dstream":
+    if settings.output.envelope == "changes" and TRANSACTIONS in settings.topics.values():
+        yield warn("envelope", _NO_PLACE, _HAS_PLACE, fix=BY_EDITING)
+    elif settings.output.envelope != "dstream":
         yield ok("envelope", _envelope(settings.output))
 
 

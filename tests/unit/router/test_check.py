@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.check import Outcome
-from common.names import TableName
+from common.names import TRANSACTIONS, TableName
 from router.check import _connections, findings
 from router.publishing.publishers import MOST_OPEN
 from router.receiving.parking import PARKED_PER_SLOT
@@ -48,3 +48,18 @@ def test_an_envelope_that_is_not_the_usual_one_is_told(
     output = SETTINGS.output.model_copy(update=given)
     found = findings(SETTINGS.model_copy(update={"output": output}))
     assert [str(each) for each in found if each.subject == "envelope"] == lines
+
+
+@pytest.mark.parametrize(
+    ("envelope", "outcome"), [("changes", Outcome.WARN), ("debezium", Outcome.OK), ("cloudevents", Outcome.OK)]
+)
+def test_an_envelope_without_a_place_for_transactions_is_a_warning(
+    envelope: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.check.guarded", lambda subject, look: ())  # nothing is asked of the bus
+    output = SETTINGS.output.model_copy(update={"envelope": envelope})
+    topics = {**SETTINGS.topics, "srv.db.cdc.transactions.events": TRANSACTIONS}
+    found = findings(SETTINGS.model_copy(update={"output": output, "topics": topics}))
+    [judged] = [each for each in found if each.subject == "envelope"]
+    assert judged.outcome is outcome
+    assert ("transactions" in str(judged)) == (outcome is Outcome.WARN)
