@@ -9,7 +9,9 @@ import structlog
 from common.clock import SteadyClock
 from common.errors import DStreamError
 from ingester.driver.tables import TrackedTable, drift, superseded_notes
-from ingester.source import Hints, TableState
+from ingester.shape.summary import doubts, in_clear, left_out, limits, masked, sent_of
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
+from ingester.source import CaptureInstance, Hints, TableState
 
 log = structlog.get_logger("ingester")
 
@@ -106,6 +108,29 @@ def note_slips(names: Sequence[str]) -> None:
             columns=list(names),
             hint="correct the names in ingester.shape, whose columns may be sent in clear; nothing, if a table with them comes later",
         )
+
+
+def note_shape(table: TrackedTable, shape: TableShape, instance: CaptureInstance, epoch: int) -> None:
+    """Log from where on `shape`, which fits `instance`, holds, and what may not be meant: once until it is another one. With the epoch, because
+    another ingester may have read the table meanwhile."""
+    said, table.shaped = table.shaped, (shape, instance.name, instance.columns, epoch)
+    if said is None and shape == AS_CAPTURED:
+        table.shaped = None
+    if said == table.shaped:
+        return
+    sent = sent_of(shape, instance)
+    log.info(
+        "shape in force",
+        table=table.name.key,
+        after="the beginning" if table.offset is None else str(table.offset),
+        capture_instance=instance.name,
+        clear=in_clear(sent),
+        masked=masked(sent),
+        not_sent=left_out(instance, sent),
+        changes="; ".join(limits(shape)) or "all",
+    )
+    for doubt, hint in doubts(shape, instance, sent):
+        log.warning("shape may be wrong", table=table.name.key, doubt=doubt, hint=hint)
 
 
 def note_held(table: TrackedTable, locked: str | None, hint: str) -> None:

@@ -16,7 +16,7 @@ import structlog
 from common.clock import SteadyClock, UnixClock
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.names import TableName
-from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, note_slips, take_in
+from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, note_shape, note_slips, take_in
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.history.parts import Stored, history
@@ -297,6 +297,7 @@ class Loop:
         if (refused := self._shapes.refusal(table.name, decision.window.instance, table.instances)) is not None:
             self._roster.stop(table, refused)  # also while it is idle
             return None
+        note_shape(table, self._shapes.of(table.name), decision.window.instance, lease.epoch)
         self._stats.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
         if decision.act is not Act.READ:
             self._gate.forget(table.name)

@@ -124,10 +124,13 @@ class Roster:
             self._schedule.pace(name, changes.paced[name], self._clock())
 
     def reshaped(self, names: Iterable[TableName]) -> None:
-        """Begin again with those of `names` that have stopped: what is sent of them was changed."""
-        for name in sorted(self._stopped.keys() & set(names)):
-            del self._stopped[name]
+        """What is sent of `names` was changed: look at them soon, and begin again with those that have stopped."""
+        names = set(names)
+        self.hurry(names)
+        for name in sorted(self._stopped.keys() & names):
+            shaped = self._stopped.pop(name).shaped
             self._begin(name, self._rhythms[name])
+            self.tables[name].shaped = shaped
             self._stats.stands(name, Standing.ELSEWHERE)
             log.info("table goes on, its shape was changed", table=name.key)
 

@@ -11,7 +11,8 @@ from common.names import TableName
 from ingester.driver.schedule import TableOutcome
 from ingester.locks import Lease
 from ingester.position import Position
-from ingester.source import CaptureInstance, Hints, ProbeAnswer, TableState
+from ingester.shape.table_shape import TableShape
+from ingester.source import CapturedColumn, CaptureInstance, Hints, ProbeAnswer, TableState
 from ingester.watch.stats import Standing
 from ingester.window import Gap, Window, gap, source_of, superseded, window
 
@@ -63,6 +64,8 @@ class TrackedTable:
     """Whether another session had locked its change table at the last look."""
     superseded: set[str] = field(default_factory=set)
     """Capture instances that the log has named as no longer needed."""
+    shaped: tuple[TableShape, str, tuple[CapturedColumn, ...], int] | None = None
+    """Its shape as last logged, with the instance that is read, its columns and the lock's epoch; None if it has always been sent as captured."""
     drift: str | None = None
     """How the table differs from its capture instance, as last logged; None if it does not."""
 

@@ -13,7 +13,7 @@ from common.sqladdress import SqlAddress
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
 from ingester.shape.check import columns_read, judge_defaults, judge_shape
-from ingester.shape.table_shape import TableShape
+from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CaptureInstance, Probe
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.change_table import change_table
@@ -122,6 +122,7 @@ class _Database:
         """Each table separately, so that an error of one does not hide another."""
         source = SqlServerSource(self._connection, query_mode=self._settings.query_mode)
         states = source.states(self._settings.tables)
+        shaped = any(each.shape != AS_CAPTURED for each in self._settings.schedule)
         for each in self._settings.schedule:
             table, state, answer = each.name, states[each.name], Probe(None, {})
             try:
@@ -140,7 +141,7 @@ class _Database:
                 continue
             columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
             yield from judge_table(table, state, offset, answer, columns, on_gap=each.on_gap, session=self.session)
-            yield from judge_shape(each.shape, state.instances)
+            yield from judge_shape(each.shape, state.instances, clear=shaped)
         instances = [instance for state in states.values() for instance in state.instances]
         yield from judge_defaults([each.shape for each in self._settings.schedule], instances)
 

@@ -22,11 +22,20 @@ def test_what_is_sent_of_a_table_is_said(place: Place) -> None:
     report = place.check()
     count = len(columns) + 1
     assert report.said("ok", SUBJECT) == (
-        f"sends {count} of {count} columns; masks {columns[0]} (hash); leaves out deletes; leaves out updates that changed no sent column; "
+        f"sends {count} of {count} columns, in clear {', '.join(['ID', *columns[1:]])}; masks {columns[0]} (hash); leaves out deletes; leaves out updates that changed no sent column; "
         "has a filter"
     )
     assert report.status == 0
     assert SALT not in "\n".join(report.lines)
+
+
+def test_a_table_without_a_shape_beside_others_is_said_to_be_sent_in_clear(place: Place) -> None:
+    """A mask in another table's override is none of this table."""
+    place.settings |= {"tables": '"Persons", "sales.Orders"'}
+    place.settings["more"] = override('mask { Email = "redact" }').replace("Persons", "sales.Orders")
+    columns = _columns(place)
+    said = f"sends {len(columns)} of {len(columns)} columns, in clear {', '.join(columns)}"
+    assert place.check().said("ok", SUBJECT) == said
 
 
 def test_a_shape_that_does_not_fit_fails_with_its_column_and_the_remedy(place: Place) -> None:

@@ -76,6 +76,7 @@ def test_a_table_whose_shape_does_not_fit_stops_before_any_change_and_goes_on_wh
         "table stopped; correct its shape in the configuration",
         "table goes on, its shape was changed",
         "lock taken",
+        "shape in force",
     ]
     [line] = [entry for entry in logs if str(entry["event"]).startswith("table stopped")]
     assert 'mask names "Phone", which is not a captured column of the table' in line["error"]
@@ -116,6 +117,7 @@ def test_a_table_that_a_task_stops_because_of_its_shape_goes_on_when_that_is_cor
         "table stopped; correct its shape in the configuration",
         "table goes on, its shape was changed",
         "lock taken",
+        "shape in force",
     ]
 
 
@@ -137,7 +139,8 @@ def test_a_table_that_runs_or_whose_shape_stays_does_not_begin_again() -> None:
     world.at(30, lambda: reshape(world, HASHED))
     world.at(40, lambda: reshape(world, AS_CAPTURED, ORDERS))
     _, logs = world.run(100)
-    assert events(logs, PERSONS) == events(logs, ORDERS) == ["lock taken"]
+    assert events(logs, PERSONS) == ["lock taken", "shape in force"]
+    assert events(logs, ORDERS) == ["lock taken"]
 
 
 def test_a_column_that_was_added_a_moment_ago_may_be_masked_before_a_newer_instance_has_it() -> None:
@@ -148,7 +151,7 @@ def test_a_column_that_was_added_a_moment_ago_may_be_masked_before_a_newer_insta
     world.at(40, lambda: world.commit(2))
     _, logs = world.run(120)
     assert ids(world) == [2, 2, 2]
-    assert events(logs, PERSONS) == ["lock taken"]
+    assert events(logs, PERSONS) == ["lock taken", "shape in force"]
 
 
 def test_a_name_in_the_defaults_that_masks_nothing_is_logged_once_after_a_reload() -> None:
