@@ -22,7 +22,8 @@ def test_what_is_sent_of_a_table_is_said(place: Place) -> None:
     report = place.check()
     count = len(columns) + 1
     assert report.said("ok", SUBJECT) == (
-        f"sends {count} of {count} columns, in clear {', '.join(['ID', *columns[1:]])}; masks {columns[0]} (hash); leaves out deletes; leaves out updates that changed no sent column; "
+        f"sends {count} of {count} columns, in clear {', '.join(['ID', *columns[1:]])}; masks {columns[0]} (hash); "
+        "leaves out deletes; leaves out updates that changed no sent column; "
         "has a filter"
     )
     assert report.status == 0
