@@ -108,9 +108,10 @@ class Probe:
 class Page:
     """Changes in the order of their positions.
 
-    `end`: the position of the last row read, so that the next page begins after it; None for an empty page. `full`:
-    there may be more in the window. `low_watermark`: read after the rows were, since cleanup raises it before it
-    deletes. `columns`: those that the rows were read with.
+    `end`: the position of the last row read, so that the next page begins after it; None for an empty page. An empty
+    page that ends where it began is from a source that needs more time. `full`: there may be more in the window.
+    `low_watermark`: read after the rows were, since cleanup raises it before it deletes. `columns`: those that the rows
+    were read with.
     """
 
     changes: Sequence[Change]

@@ -14,6 +14,9 @@ from ingester.sqlserver.position import LogPosition
 BEFORE_UPDATE = 3
 """`__$operation` of a row as it was before an update. The row after it has that of the change."""
 
+_MOST_TABLES = 64
+"""Tables whose last places are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -73,24 +76,39 @@ def refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many changes of a transaction a change table has up to `position`, before images not counted."""
+
+    position: LogPosition
+    number: int
+
+
 class Places:
     """The place of each change among its transaction's changes of its table, from 1. It depends on the change table alone: the same
     change has the same place whoever reads it, in whatever page or part.
 
-    Not thread-safe. Remembers the last change that was read, and its place: most pages begin where the one before ended, or between two
-    transactions, so the changes before a page are rarely counted.
+    Not thread-safe. Remembers of each table the last change that was read or counted, and its place: most pages begin where the one
+    before ended, or between two transactions, or soon after a change of another part. So few changes before a page are counted.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[str, LogPosition, int] | None = None
+        self._last: dict[str, Tally] = {}
 
-    def before(self, instance: ChangeTable, after: LogPosition) -> int | None:
-        """How many changes of the transaction of `after` are up to there; None where they must be counted."""
+    def known(self, instance: ChangeTable, after: LogPosition) -> Tally:
+        """From where the changes of the transaction of `after` must be counted up to there; at `after` itself where they need not be."""
         if after in (LogPosition.before(after.lsn), LogPosition.end_of(after.lsn)):
-            return 0
-        if self._last is not None and self._last[:2] == (instance.name, after):
-            return self._last[2]
-        return None
+            return Tally(after, 0)
+        last = self._last.get(instance.name)
+        if last is not None and last.position.lsn == after.lsn and last.position <= after:
+            return last
+        return Tally(LogPosition.before(after.lsn), 0)
+
+    def remember(self, instance: ChangeTable, found: Tally) -> None:
+        self._last.pop(instance.name, None)
+        self._last[instance.name] = found  # last in the dict: the first is the one that was read longest ago
+        if len(self._last) > _MOST_TABLES:
+            del self._last[next(iter(self._last))]
 
     def of(
         self,
@@ -112,5 +130,5 @@ class Places:
             place = place + 1 if numbers is None else before + numbers[row.row.position]
             found.append(place)
         if rows:
-            self._last = instance.name, rows[-1].row.position, place
+            self.remember(instance, Tally(rows[-1].row.position, place))
         return found

@@ -22,6 +22,7 @@ from ingester.source import (
 )
 from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table
 from ingester.sqlserver.connection import Connection, is_error
+from ingester.sqlserver.counting.steps import step
 from ingester.sqlserver.hints import HINTS, READ_SOURCE
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
@@ -232,10 +233,9 @@ class SqlServerSource:
         wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, before_images, numbered)
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
-            before = 0 if self._places is None else self._places.before(instance, after)
+            # counted before the low watermark is read, which shows whether cleanup removed any
+            before = 0 if self._places is None else self._before(self._places, instance, after)
             text, parameters = self._page_text(wanted, query.part)
-            if before is None:  # counted before the low watermark is read, which shows whether cleanup removed any
-                text, parameters = queries_of_parts.counted_first(instance, after, (text, parameters))
             stamp, of_table = _stamp_of(instance)
             sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
@@ -244,8 +244,6 @@ class SqlServerSource:
             raise
         seen = sets.pop()[0][0] if whole else self._connection.rows(stamp, of_table)[0][0]
         low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
-        if before is None:
-            before = sets.pop(0)[0][0]
         found = sets[0] if sets else []
         times = self._times.utc(row[_COMMIT_TIME] for row in found)
         images = [_image(row[:-1] if numbered else row, times) for row in found]
@@ -267,6 +265,14 @@ class SqlServerSource:
             placed = zip(paired, self._places.of(instance, after, before, paired, numbers), strict=True)
             changes = [reader.change(p, place) for p, place in placed]
         return Page(changes, end, full, LogPosition.before(low), instance.columns)
+
+    def _before(self, places: Places, instance: ChangeTable, after: LogPosition) -> int:
+        """How many changes of the transaction of `after` are up to there."""
+        known = places.known(instance, after)
+        while known.position != after:
+            known = step(self._connection, instance, known, after)
+            places.remember(instance, known)
+        return known.number
 
     def _page_text(self, wanted: RowsQuery, part: Part | None) -> Statement:
         if part is not None:

@@ -40,6 +40,7 @@ from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import operating
+from ingester.sqlserver.sql import transactions as queries_of_transactions
 from ingester.sqlserver.transactions.source import TransactionSource
 from tests.conftest import PASSWORD, USER
 from tests.scriptdom.conftest import Parse
@@ -264,6 +265,19 @@ def test_a_page_is_t_sql_wherever_it_begins(
     text, values = queries.page(queries.RowsQuery(table, ["[a]"], start, upto, 5))
     assert parse(rendered(text, values)) == []
     assert parse(_declared(text)) == []
+
+
+@pytest.mark.parametrize("has_command_id", [True, False])
+@pytest.mark.parametrize("start", _POSITIONS, ids=str)
+@pytest.mark.parametrize("upto", _POSITIONS[1:], ids=str)
+def test_a_step_of_a_count_is_t_sql_wherever_it_begins_and_ends(
+    parse: Parse, start: LogPosition, upto: LogPosition, has_command_id: bool
+) -> None:
+    table = replace(_TABLE, has_command_id=has_command_id)
+    for within in queries_of_transactions.ranges(start, upto, has_command_id=has_command_id):
+        text, values = queries_of_transactions.step(0, table, _LSN, within, 5)
+        assert parse(rendered(text, values)) == []
+        assert parse(_declared(text)) == []
 
 
 @pytest.mark.parametrize("start", _POSITIONS[:2], ids=str)

@@ -92,15 +92,6 @@ def _numbered(rows: str, columns: Sequence[str], has_command_id: bool) -> str:
     )
 
 
-def counted_first(instance: ChangeTable, position: LogPosition, page: Statement) -> Statement:
-    """(number) of the changes of the transaction of `position` up to there, before images not counted; then `page`."""
-    condition, values = not_past(position, instance.has_command_id)
-    return (
-        f"SELECT COUNT(*) AS number FROM [cdc].{quote_name(instance.change_table)} AS ct\n"
-        f"WHERE ct.[__$start_lsn] = {P} AND ct.[__$operation] <> 3 AND {condition};\n{page[0]}"
-    ), (position.lsn.value, *values, *page[1])
-
-
 def not_past(upto: LogPosition, has_command_id: bool) -> Statement:
     """The rows of a change table up to any position."""
     lsn, seqval = upto.lsn.value, upto.seqval

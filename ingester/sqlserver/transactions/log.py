@@ -24,6 +24,7 @@ class Counted:
     name: str
     table: TableName
     change_table: str
+    has_command_id: bool
     start: Lsn
     end: Lsn | None = None
 
@@ -67,6 +68,6 @@ def transaction_log(tables: Iterable[Sequence[ChangeTable]]) -> TransactionLog |
 def _counted(instances: Sequence[ChangeTable]) -> list[Counted]:
     starts = [in_the_log(one.start).lsn for one in instances]
     return [
-        Counted(one.name, one.table, one.change_table, start, end)
+        Counted(one.name, one.table, one.change_table, one.has_command_id, start, end)
         for one, start, end in zip(instances, starts, [*starts[1:], None], strict=False)
     ]

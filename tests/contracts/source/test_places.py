@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,13 @@ from emulators.sqlserver.cdc.database import DatabaseCdc
 from ingester.change import Change
 from ingester.position import Position
 from ingester.source import CaptureInstance, PageQuery, Part
-from ingester.sqlserver.position import in_the_log
+from ingester.sqlserver.change_table import change_table
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.counting import steps as counting
+from ingester.sqlserver.pairing import Tally
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql.changes import Statement
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.log_shapes import SHAPES, Told
 from tests.contracts.source.test_pages import window
@@ -97,3 +103,57 @@ def test_without_the_option_no_change_has_a_place(places: Places) -> None:
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
     assert [change.transaction for change in place.read()] == [None]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 50])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_the_changes_between_any_two_places_of_a_transaction_are_counted_in_steps_of_any_size(
+    places: Places, log: Log, shape: Shape, step: int
+) -> None:
+    place = places()
+    shape(log(place))
+    place.scan()
+    instance, _, _ = window(place)
+    whole = [in_the_log(change.position) for change in place.read()]
+    for lsn in dict.fromkeys(position.lsn for position in whole):
+        of = [position for position in whole if position.lsn == lsn]
+        ends = [Tally(position, number) for number, position in enumerate(of, 1)]
+        some = [Tally(LogPosition.before(lsn), 0), *ends, Tally(LogPosition.end_of(lsn), len(of))]
+        for at, begin in enumerate(some):
+            for end in some[at + 1 :]:
+                found, steps = begin, 0
+                while found.position != end.position:
+                    found, steps = (
+                        counting.step(place.connection, change_table(instance), found, end.position, step),
+                        steps + 1,
+                    )
+                assert found == end
+                assert steps <= (end.number - begin.number) // step + 1
+
+
+def test_a_reader_of_parts_counts_only_what_it_has_not_read_of_a_transaction(places: Places) -> None:
+    """From stride to stride of one transaction: from its own last change to the stride's beginning, whatever came before."""
+    place = places(places=True)
+    rows = ", ".join(f"({number})" for number in range(60))
+    place.execute(f"INSERT INTO dbo.Persons (ID) VALUES {rows}")
+    place.scan()
+    instance, after, upto = window(place)
+
+    class Counted(Connection):
+        def batch(self, statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+            sets = super().batch(statements, within=within)
+            counts.append(sum(row[1] for rows in sets for row in rows if len(row) == 5))
+            return sets
+
+    counts = list[int]()
+    source = SqlServerSource(Counted(Place.address_of(place.login)), places=True)
+    found = list[Change]()
+    while (stride := place.source.stride(instance, after=after, upto=upto, rows=10)) is not None:
+        part = Part(1, 0, 2, ("ID",), stride.rows)
+        found += source.page(PageQuery(instance, after, stride.end, 100, part)).changes
+        after = stride.end
+    source.close()
+    order = {change.position: number for number, change in enumerate(place.read(), 1)}
+    assert said(found) == [order[change.position] for change in found]
+    assert len(counts) <= 6
+    assert sum(counts) + len(found) <= 60, "each change is read or counted once"

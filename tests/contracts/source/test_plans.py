@@ -28,7 +28,9 @@ from ingester.position import Position
 from ingester.source import PageQuery, Part, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.counting.steps import step
 from ingester.sqlserver.literals import type_of
+from ingester.sqlserver.pairing import Tally
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
@@ -78,7 +80,7 @@ def numbered_part(instance: ChangeTable, start: LogPosition) -> Statement:
 
 
 def changes_of_transactions(instance: ChangeTable, start: LogPosition) -> Statement:
-    return queries_of_transactions.counts(0, instance.change_table, start.lsn, _UPTO.lsn)
+    return queries_of_transactions.counts(0, instance.change_table, start.lsn, _UPTO.lsn, 5)
 
 
 Asked = Callable[[ChangeTable, LogPosition], Statement]
@@ -101,6 +103,47 @@ def test_a_change_table_is_sought_by_its_index(
     looked = _ways_through(engine, place.login.database, "dbo_Persons_CT", made)
     assert looked
     assert all(_SEEK_IN_SQLITE.search(way) for way in looked), looked
+
+
+@pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
+def test_a_step_of_a_count_seeks_where_it_begins_and_ends(places: Places, engine: SqlEngine, command_ids: bool) -> None:
+    """By the parts of the clustered index behind the LSN: a transaction may be most of a change table, and one command most of it."""
+    place = places(command_ids=command_ids)
+    instance, last = place.instance(), LogPosition.end_of(_LSN)
+    start, first, same, other = (
+        LogPosition(_LSN, command, bytes([seqval]) * 10, 2)
+        for command, seqval in ([(-1, 0), (5, 1), (5, 2), (9, 3)] if command_ids else [(-1, 0), (0, 1), (0, 2), (0, 3)])
+    )
+    for begin, end, sought in zip(
+        (start, start, first, first, first), (last, same, same, other, last), _SOUGHT[command_ids], strict=True
+    ):
+        engine.plans._plans.clear()
+        step(place.connection, instance, Tally(begin, 0), end)
+        made = [plan for plan, _ in engine.plans._plans.values()]
+        ways = _ways_through(engine, place.login.database, "dbo_Persons_CT", made)
+        assert {_RANGE.findall(way)[0] for way in ways} == sought, (begin, end)
+
+
+_RANGE = re.compile(r"SEARCH \w+ USING (?:COVERING )?INDEX i\d+_1 \((.*)\)")
+_ALL = "__$start_lsn=?"
+_COMMAND = f"{_ALL} AND __$command_id"
+_SOUGHT = {
+    True: (
+        {_ALL},
+        {f"{_COMMAND}=?", f"{_COMMAND}<?", f"{_COMMAND}=? AND __$seqval<?"},
+        {f"{_COMMAND}=? AND __$seqval>? AND __$seqval<?"},
+        {f"{_COMMAND}=? AND __$seqval>?", f"{_COMMAND}>? AND __$command_id<?", f"{_COMMAND}=? AND __$seqval<?"},
+        {f"{_COMMAND}=? AND __$seqval>?", f"{_COMMAND}>?"},
+    ),
+    False: (
+        {_ALL},
+        {f"{_ALL} AND __$seqval<?"},
+        {f"{_ALL} AND __$seqval>? AND __$seqval<?"},
+        {f"{_ALL} AND __$seqval>? AND __$seqval<?"},
+        {f"{_ALL} AND __$seqval>?"},
+    ),
+}
+"""Of each of the pairs, what its ranges are sought by."""
 
 
 def _ways_through(engine: SqlEngine, database: str, table: str, plans: list[Plan]) -> list[str]:

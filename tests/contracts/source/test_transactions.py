@@ -5,15 +5,20 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from common.errors import ConnectionLost, TransientError
 from common.names import TRANSACTIONS, TableName
+from emulators.sqlserver.faults.catalogue import ChangeTableLocked
+from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change, Operation
 from ingester.position import Position
 from ingester.source import CaptureInstance, PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
+from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.transactions.log import TransactionLog
 from ingester.sqlserver.transactions.source import TransactionSource
 from ingester.window import gap
@@ -59,7 +64,7 @@ def read(
     while at < last:
         page = reader.page(PageQuery(log, at, last, rows))
         assert page.end is not None
-        assert page.end > at
+        assert page.end > at or (page.full and not page.changes), "a large transaction is still being counted"
         found, at = found + list(page.changes), page.end
     return found
 
@@ -237,3 +242,108 @@ def test_without_the_option_the_source_is_the_plain_one(place: Place) -> None:
 
     plain = sql_server_source(Connection(Place.address_of(place.login)), transactions=False)
     assert type(plain) is SqlServerSource
+
+
+class Counting(Connection):
+    """Notes the largest count that one answer holds of a change table."""
+
+    most = 0
+
+    def batch(self, statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+        sets = super().batch(statements, within=within)
+        counts = [row for rows in sets for row in rows if len(row) in (3, 5) and isinstance(row[0], int)]
+        found: Counter[int] = Counter()
+        for row in counts:
+            found[row[0]] += row[2] if len(row) == 3 else row[1]
+        self.most = max(self.most, *found.values(), 0)
+        return sets
+
+
+@pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 20])
+def test_no_question_counts_more_than_a_step_and_the_counts_are_the_same(
+    places: Places, step: int, command_ids: bool
+) -> None:
+    """However many pages it takes; some of them only go on counting."""
+    place = places(command_ids=command_ids)
+    place.execute("CREATE TABLE dbo.Heap (A INT NULL)")
+    place.enable("dbo", "Heap")
+    rows = ", ".join(f"({number})" for number in range(25))
+    for statements in (
+        "INSERT INTO dbo.Persons (ID) VALUES (100)",
+        f"INSERT INTO dbo.Persons (ID) VALUES {rows}",
+        f"INSERT INTO dbo.Heap VALUES {rows}; INSERT INTO dbo.Persons (ID) VALUES (101), (102), (103); DELETE FROM dbo.Heap",
+        "INSERT INTO dbo.Heap VALUES (1)",
+        "UPDATE dbo.Persons SET Name = N'a'; UPDATE dbo.Persons SET Name = N'b' WHERE ID % 2 = 0",
+        "DELETE FROM dbo.Persons WHERE ID > 100",
+    ):
+        place.execute(f"BEGIN TRAN; {statements}; COMMIT")
+    place.scan()
+    connection = Counting(Place.address_of(place.login))
+    reader = TransactionSource(connection, lambda: (PERSONS, HEAP), step=step)
+    log, last = log_of(reader), upto(source(place, PERSONS, HEAP), log_of(reader))
+    events, at, empty = list[Change](), log.start, 0
+    while at < last:
+        page = reader.page(PageQuery(log, at, last, 100))
+        assert page.end is not None
+        assert page.full or page.end == last
+        if page.end == at:
+            assert not page.changes
+            empty += 1
+        events, at = events + list(page.changes), page.end
+    assert said(events) == counted(place, PERSONS, HEAP)
+    assert events == read(source(place, PERSONS, HEAP), log)
+    assert connection.most <= step
+    assert empty or step > 3
+    connection.close()
+
+
+def test_pages_have_fewer_transactions_where_these_are_large_and_more_again_behind_them(place: Place) -> None:
+    rows = ", ".join(f"({number})" for number in range(8))
+    for _ in range(6):
+        place.execute(f"INSERT INTO dbo.Heap VALUES {rows}")
+    for number in range(20):
+        place.execute(f"INSERT INTO dbo.Heap VALUES ({number})")
+    place.scan()
+    reader = TransactionSource(place.connection, lambda: (HEAP,), step=20)
+    log = log_of(reader)
+    at, last, found = log.start, upto(reader, log), list[int]()
+    while at < last:
+        page = reader.page(PageQuery(log, at, last, 1000))
+        assert page.end is not None
+        at = page.end
+        found.append(len(page.changes) // 2)
+    assert found == [2, 2, 4, 8, 10], "two of eight changes each are within twenty"
+
+
+def test_a_table_that_is_dropped_from_the_count_does_not_stay_in_one_that_is_under_way(place: Place) -> None:
+    rows = ", ".join(f"({number})" for number in range(30))
+    place.execute(f"BEGIN TRAN; INSERT INTO dbo.Heap VALUES {rows}; INSERT INTO dbo.Other VALUES {rows}; COMMIT")
+    place.scan()
+    configured = [HEAP, OTHER]
+    reader = TransactionSource(place.connection, lambda: configured, step=3)
+    log = log_of(reader)
+    last = upto(reader, log)
+    assert reader.page(PageQuery(log, log.start, last, 10)).end == log.start
+    configured.remove(OTHER)
+    assert list(said(read(reader, log_of(reader))).values()) == [{"dbo.Heap": 30}]
+
+
+@pytest.mark.parametrize("step", [3, 50_000], ids=["alone", "with others"])
+def test_a_change_table_that_another_session_holds_is_named_at_once_and_the_session_waits_as_before(
+    server: SqlServerEmulator, place: Place, step: int
+) -> None:
+    work(place, 6)
+    reader = TransactionSource(place.connection, lambda: (PERSONS, ORDERS, HEAP), step=step)
+    log = log_of(reader)
+    last, session = upto(reader, log), place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT")
+    with (
+        server.inject(ChangeTableLocked("sales_Orders_CT")),
+        pytest.raises(TransientError, match=r"locked cdc\.sales_Orders_CT \(") as refused,
+    ):
+        read(reader, log)
+    assert not isinstance(refused.value, ConnectionLost)
+    assert "READ_COMMITTED_SNAPSHOT" in str(refused.value.hint)
+    assert place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT") == session == [(session[0][0], 10_000)]
+    assert upto(reader, log) == last
+    assert said(read(reader, log)) == counted(place, PERSONS, ORDERS, HEAP)

@@ -1,0 +1,1 @@
+"""Counting the changes of a transaction: for their places, and for the events about it."""
