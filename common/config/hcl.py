@@ -67,7 +67,7 @@ def _entries(body: Any, rendered: Rendered, problems: list[Problem]) -> Iterator
             continue
         if isinstance(child, AttributeRule):
             data = _readable(child.expression, rendered, name, problems)
-            yield name, line, Value(line, data, _written(child.expression, rendered, data))
+            yield name, line, Value(line, data, *_origin(child.expression, rendered, data))
         else:
             if len(child.labels) > 1:
                 problems.append(Problem(line, f'block "{name}" takes no label: write {name} {{ ... }}'))
@@ -99,7 +99,7 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
     if isinstance(node, HeredocTemplateRule):
         return _joined(rendered.pieces(_heredoc(node, line, setting)))
     if isinstance(node, IntLitRule):
-        return int(node.token.value)
+        return _whole(node.token.value, line, setting)
     if isinstance(node, FloatLitRule):
         return float(node.token.value)
     if isinstance(node, LiteralValueRule):
@@ -109,7 +109,7 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
         if isinstance(number, int | float) and not isinstance(number, bool):
             return -number
     if isinstance(node, IdentifierRule) and rendered.holds_marker(str(node.token.value)):
-        return _unquoted(_joined(rendered.pieces(str(node.token.value))))
+        return _unquoted(_joined(rendered.pieces(str(node.token.value))), line, setting)
     if isinstance(node, TupleRule):
         return [Value(_line(item), _data(item, rendered, setting)) for item in node.elements]
     if isinstance(node, ObjectRule):
@@ -122,17 +122,23 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
     raise _Refused(line, f'"{setting}" {_NOT_LITERAL}')
 
 
-def _written(node: Any, rendered: Rendered, data: Any) -> Written | None:
-    """How a text stands in the file; None for other values, and behind a marker, which is longer or shorter than what it stands for."""
+def _origin(node: Any, rendered: Rendered, data: Any) -> tuple[Written | None, bool]:
+    """How a text stands in the file, and whether it holds a value from the environment.
+
+    The first is None for other values, and behind a marker, which is longer or shorter than what it stands for.
+    """
     if isinstance(node, ExprTermRule):
-        return _written(node.expression, rendered, data)
-    if not isinstance(node, StringRule | HeredocTemplateRule) or not isinstance(data, str):
-        return None
+        return _origin(node.expression, rendered, data)
+    if not isinstance(data, str):
+        return None, False
+    if not isinstance(node, StringRule | HeredocTemplateRule):
+        return None, True  # a marker without quotes: no other text has none
     meta, text = node.to_lark().meta, rendered.text
     before = text.rfind("\n", 0, meta.start_pos) + 1
+    source = text[meta.start_pos : meta.end_pos]
     if rendered.holds_marker(text[before : meta.end_pos]):
-        return None
-    return Written(int(meta.line), int(meta.column), text[meta.start_pos : meta.end_pos], data)
+        return None, rendered.holds_marker(source)
+    return Written(int(meta.line), int(meta.column), source, data), False
 
 
 def _line(node: Any) -> int:
@@ -188,14 +194,21 @@ def _joined(parts: Iterator[str | Unset | Unreadable]) -> str | Unset | Unreadab
     return whole
 
 
-def _unquoted(value: str | Unset | Unreadable) -> Any:
+def _whole(text: str, line: int, setting: str) -> int:
+    try:
+        return int(text)
+    except ValueError:  # Python reads no more than some thousand digits
+        raise _Refused(line, f'"{setting}" has more digits than a number may have') from None
+
+
+def _unquoted(value: str | Unset | Unreadable, line: int, setting: str) -> Any:
     """`slots = {{ env("N") }}`: what stands without quotes is a number or a truth value where it looks like one."""
     if isinstance(value, Unset | Unreadable):
         return value
     if value in ("true", "false"):
         return value == "true"
     if (number := _NUMBER.fullmatch(value)) is not None:
-        return float(value) if number[1] else int(value)
+        return float(value) if number[1] else _whole(value, line, setting)
     return value
 
 

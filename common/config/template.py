@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from common.config.values import UNREADABLE, Problem, Unreadable, Unset, complain
+from common.config.values import UNREADABLE, Problem, Unreadable, Unset, complain, is_text
 
 _BARE_ENV = re.compile(r"""\s*env\s+("[^"]*"|'[^']*')\s*""")
 
@@ -141,4 +141,8 @@ def _evaluate(
     if not isinstance(value, str | int | float):
         problems.append(Problem(line, f"template: the expression gives {type(value).__name__}, not text"))
         return UNREADABLE
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    told = str(value).lower() if isinstance(value, bool) else str(value)
+    if not is_text(told):
+        problems.append(Problem(line, "template: the value is not UTF-8"))
+        return UNREADABLE
+    return told

@@ -28,12 +28,21 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
-class WrongText(ValueError):
-    """What a validator complains about in a text. `offset`: the character of the text where that is; None if it is about the whole."""
+def is_text(value: str) -> bool:
+    """False where half of a surrogate pair stands in it: no server takes it, and Python keeps bytes of a variable that are not UTF-8 so."""
+    return not any("\ud800" <= each <= "\udfff" for each in value)
 
-    def __init__(self, complaint: str, offset: int | None = None) -> None:
+
+class WrongText(ValueError):
+    """What a validator complains about in a text. `offset`: the character of the text where that is; None if it is about the whole.
+
+    `unquoted`: the complaint without anything of the text, which may hold a secret; None where it shows nothing of it.
+    """
+
+    def __init__(self, complaint: str, offset: int | None = None, *, unquoted: str | None = None) -> None:
         super().__init__(complaint)
         self.offset = offset
+        self.unquoted = unquoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,8 @@ class Value:
     data: Any
     written: Written | None = None
     """Of a text: how it stands in the file, if no value from the environment is near."""
+    of_environment: bool = False
+    """Whether it holds a value from the environment, so that no complaint may quote it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from common.clock import SteadyClock, steady
 from common.config.bind import block_of
-from common.config.values import Block, Value
+from common.config.values import Block, Value, is_text
 from common.errors import ConfigurationError
 
 MOST_BYTES = 1_048_576
@@ -27,6 +27,9 @@ PATIENCE_SECONDS = 30.0
 _DEEPEST = 32
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
+_TOO_LONG = object()
+"""In the place of a whole number with more digits than are read."""
+_HALF = "holds half of a surrogate pair, which is not a character"
 _HINT = "write one JSON object to standard input: docs/provider.md has an example"
 
 
@@ -102,7 +105,7 @@ def parsed(received: bytes) -> dict[str, Any]:
     if deepest > _DEEPEST:
         raise complaint([f"the document is nested more than {_DEEPEST} levels deep"])
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        found = json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_no_number, parse_int=_whole)
     except UnicodeDecodeError:
         raise complaint(["is not UTF-8"]) from None
     except json.JSONDecodeError as error:
@@ -119,6 +122,31 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise complaint([f'key "{twice}" is given twice in one object'])
     return found
+
+
+def _whole(digits: str) -> object:
+    try:
+        return int(digits)
+    except ValueError:  # Python reads no more than some thousand digits
+        return _TOO_LONG
+
+
+def unusable(value: object, path: str) -> Iterator[str]:
+    """What JSON can say and nobody can use, wherever it stands below `path`."""
+    if value is _TOO_LONG:
+        yield f"{path}: has more digits than a number may have"
+    elif isinstance(value, str):
+        if not is_text(value):
+            yield f"{path}: {_HALF}"
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from unusable(item, f"{path}[{at}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if is_text(key):
+                yield from unusable(item, member(path, key))
+            else:
+                yield f"{path}: has a key that {_HALF}"
 
 
 def _no_number(name: str) -> Never:

@@ -21,7 +21,7 @@ from common.config.values import Block, Problem, Value
 from common.names import TableName
 from ingester.lock_settings import LockSettings
 from ingester.settings import IngesterSettings, PollIntervals, bound_as
-from ingester.stdio.document import Places, complaint, member
+from ingester.stdio.document import Places, complaint, member, unusable
 
 NAMED = {"lock_config": "locks"}
 """Keys of the document whose block has another name in a file."""
@@ -78,8 +78,10 @@ def accepted_keys() -> list[str]:
 
 
 def settings_of(document: Mapping[str, Any]) -> ProviderSettings:
-    """Raises ConfigurationError with every problem, each with its JSON path."""
+    """Raises ConfigurationError with every problem, each with its JSON path. What is unusable wherever it stands is told first, and alone."""
     config, path = _configuration(document)
+    if wrong := list(unusable(config, path)):
+        raise complaint(wrong)
     places = Places()
     problems = [f"{where}: {what}" for where, what in _refused(config, path)]
     root = Block("", 0, [("ingester", 0, _block(config, path, places))])

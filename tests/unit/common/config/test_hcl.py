@@ -94,6 +94,13 @@ def test_what_is_no_literal_is_refused_by_line_and_the_rest_is_read(text: str, w
     assert plain(root)[-1] == ("b", 1)
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "no_marker_0_"])
+def test_a_number_with_thousands_of_digits_is_refused_by_line(number: str) -> None:
+    root, problems = parse(Rendered(f"\na = {number}\nb = 1\n", "no_marker_", ["9" * 5000]), path="f.hcl")
+    assert problems == [Problem(2, '"a" has more digits than a number may have')]
+    assert plain(root)[-1] == ("b", 1)
+
+
 def test_a_label_is_refused() -> None:
     _, problems = tree('queue "main" {\n}\n')
     assert problems == [Problem(1, 'block "queue" takes no label: write queue { ... }')]

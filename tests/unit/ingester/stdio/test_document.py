@@ -151,6 +151,24 @@ def test_every_problem_is_said_at_once_each_with_its_path() -> None:
         assert [one for one in found if one.startswith(start)], start
 
 
+def test_half_a_surrogate_pair_and_a_number_without_bounds_are_refused_wherever_they_stand() -> None:
+    half = "\ud800" + SECRET
+    shape = {"mask": {"Email": f"hash:SHA-256:{half}", "\ud800": "redact"}, "filter": half}
+    assert problems({**CONFIG, "shape": shape, "tables": ["Cars", half]}) == [
+        "$.tables[1]: holds half of a surrogate pair, which is not a character",
+        "$.shape.mask.Email: holds half of a surrogate pair, which is not a character",
+        '$.shape.mask: has a key that holds half of a surrogate pair, which is not a character',
+        "$.shape.filter: holds half of a surrogate pair, which is not a character",
+    ]
+    long = parsed(b'{"page_rows": -' + b"9" * 5000 + b', "slice": {"rows": [' + b"9" * 5000 + b"]}}")
+    assert problems({**CONFIG, **long}) == [
+        "$.page_rows: has more digits than a number may have",
+        "$.slice.rows[0]: has more digits than a number may have",
+    ]
+    whole = parsed(rb'{"a": "\ud83d\ude00"}')
+    assert settings_of({"command": "run", "config": CONFIG, **whole, "b": "\ud800"}) == settings_of(CONFIG)
+
+
 def test_what_is_missing_has_the_documents_names() -> None:
     assert problems({}) == [
         '$: key "db_connection_string" is missing',
