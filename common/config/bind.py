@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
 from common.config.settings import Location, MapBlock, Remark, Settings
-from common.config.values import UNREADABLE, Block, Problem, Unset, Value, complain
+from common.config.values import UNREADABLE, Block, Problem, Unset, Value, WrongText, complain
 from common.config.written import Written
 from common.errors import ConfigurationError
 
@@ -130,6 +130,7 @@ class _Plain:
     name: str
     lines: dict[Location, int] = field(default_factory=dict)
     written: dict[Location, Written] = field(default_factory=dict)
+    of_environment: set[Location] = field(default_factory=set)
     models: dict[Location, type[BaseModel]] = field(default_factory=dict)
     typed: dict[Location, tuple[ByType, dict[str, Any]]] = field(default_factory=dict)
     """Blocks of several types, with their content."""
@@ -241,6 +242,8 @@ class _Plain:
         self.lines[at] = value.line
         if value.written is not None:
             self.written[at] = value.written
+        if value.of_environment:
+            self.of_environment.add(at)
         if isinstance(value.data, Unset):
             self.unset.append((at, value.data))
         if isinstance(value.data, list):
@@ -321,6 +324,9 @@ def _complaint(item: Mapping[str, Any], at: Location, holder: type[BaseModel], d
         return _unknown(given, at, holder, data)
     if given is _MISPLACED_VALUE:
         return f"{name} is a block: write {at[-1]} {{ ... }}"
+    error = item.get("ctx", {}).get("error")
+    if isinstance(error, WrongText) and error.unquoted is not None and at in data.of_environment:
+        return f"{name} {error.unquoted} (where is not shown: the text holds a value of the environment)"
     return f"{name} {_reason(item)}"
 
 

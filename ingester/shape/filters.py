@@ -196,7 +196,11 @@ def _refuse_unknown_metadata(found: Sequence[Word]) -> None:
             if name not in _METADATA:
                 near = get_close_matches(name, _METADATA, n=1, cutoff=0.6)
                 meant = f' (did you mean "{near[0]}"?)' if near else ""
-                raise FilterError(f"asks for metadata.{name}, which no change has{meant}", found[at].at)
+                raise FilterError(
+                    f"asks for metadata.{name}, which no change has{meant}",
+                    found[at].at,
+                    unquoted="asks for metadata that no change has",
+                )
 
 
 def _refuse_wrong_patterns(environment: Any, found: Sequence[Word]) -> None:
@@ -208,9 +212,11 @@ def _refuse_wrong_patterns(environment: Any, found: Sequence[Word]) -> None:
         tried = environment.compile(f'"".matches({pattern.text})').eval(data={})
         if tried.type().name() == "ERROR":
             why = str(tried.value()).rpartition("invalid regular expression: ")[2]
-            raise FilterError(f"has a pattern that is not a regular expression: {why}", pattern.at)
+            wrong = "has a pattern that is not a regular expression"
+            raise FilterError(f"{wrong}: {why}", pattern.at, unquoted=wrong)
 
 
+_NOT_CEL: Final = "is not a CEL expression"
 _MISTAKE = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 
 
@@ -218,8 +224,9 @@ def _mistake(text: str, told: str, found: Sequence[Word]) -> FilterError:
     """The first mistake that the library names, in shorter words. It quotes the expression only."""
     match = _MISTAKE.search(told)
     if match is None or int(match[1]) < 1:
-        deep = "recursion" in told
-        return FilterError("is nested too deeply" if deep else f"is not a CEL expression: {told.partition(chr(10))[0]}")
+        if "recursion" in told:
+            return FilterError("is nested too deeply")
+        return FilterError(f"{_NOT_CEL}: {told.partition(chr(10))[0]}", unquoted=_NOT_CEL)
     line, column, why = int(match[1]), int(match[2]), match[3]
     offset = sum(len(each) for each in text.splitlines(keepends=True)[: line - 1]) + column - 1
     why = re.sub(r" expecting \{.*|'? \(in container ''\)$", lambda cut: "'" if cut[0][0] == "'" else "", why)
@@ -232,7 +239,7 @@ def _mistake(text: str, told: str, found: Sequence[Word]) -> FilterError:
         why = f"unknown variable {name}: a filter knows data, before and metadata, so a column is data.{name}"
         if called:  # the library names the bracket
             offset, why = called[0], f"unknown function {name}"
-    return FilterError(f"is not a CEL expression: {why}", min(offset, len(text)))
+    return FilterError(f"{_NOT_CEL}: {why}", min(offset, len(text)), unquoted=_NOT_CEL)
 
 
 _KINDS: Final = {

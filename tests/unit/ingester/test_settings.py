@@ -51,10 +51,10 @@ def load(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) ->
     return bound.value
 
 
-def complaints(tmp_path: Path, text: str) -> list[tuple[int, str]]:
+def complaints(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> list[tuple[int, str]]:
     path = tmp_path / "f.hcl"
     path.write_text(text, encoding="utf-8")
-    return sorted({(problem.line, problem.text) for problem in from_document(read(path, {})).problems})
+    return sorted({(problem.line, problem.text) for problem in from_document(read(path, environ or {})).problems})
 
 
 def test_a_small_block_is_whole_through_defaults(tmp_path: Path) -> None:

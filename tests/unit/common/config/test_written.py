@@ -78,3 +78,20 @@ def test_elements_of_a_list_have_their_line(tmp_path: Path) -> None:
 def test_mistakes_on_one_line_are_told_in_their_order(tmp_path: Path) -> None:
     lines = told(tmp_path, 'rules {\n  rule = "a ?"\n  other = 1\n}\n')
     assert [line.split(": ")[0] for line in lines] == [":2:13", ":3"]
+
+
+def test_what_stands_beside_a_value_of_the_environment_is_not_quoted(tmp_path: Path) -> None:
+    def quoting(text: str) -> str:
+        raise WrongText(f"has {text}", 4, unquoted="is wrong")
+
+    class Quoting(Settings):
+        rule: Annotated[str, AfterValidator(quoting)]
+
+    for source in ('rule = "mine"', 'rule = "{{ env("X") }} mine"', "rule = <<E\nmine {{ env('X') }}\nE"):
+        path = tmp_path / "d.hcl"
+        path.write_text(f"rules {{\n  {source}\n}}\n", encoding="utf-8")
+        block = read(path, {"X": "SECRET"}).block("rules")
+        assert block is not None
+        [problem] = bind(block, Quoting, unset="refuse").problems
+        unquoted = "rules.rule is wrong (where is not shown: the text holds a value of the environment)"
+        assert problem.text == (unquoted if "env" in source else "rules.rule has mine")

@@ -159,6 +159,26 @@ def test_a_mistake_in_a_filter_is_told_with_line_and_column(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("data.x == '@' && Status", "is not a CEL expression"),
+        ("data.x.matches('@')", "has a pattern that is not a regular expression"),
+        ("metadata.@ == 1", "asks for metadata that no change has"),
+        ("@", "is not a CEL expression"),
+    ],
+)
+@pytest.mark.parametrize("salt", [f"{SALT}'(", f"{SALT}(", SALT, f'{SALT}"\\'])
+def test_a_mistake_in_a_filter_shows_no_value_of_the_environment(
+    tmp_path: Path, text: str, told: str, salt: str
+) -> None:
+    usual = '  shape {\n    filter = "' + text.replace("@", '{{ env "SALT" }}') + '"\n  }\n'
+    found = complaints(tmp_path, source(usual), {"SALT": salt})
+    assert SALT not in str(found)
+    if salt == SALT and "matches" not in text:
+        assert told in str(found)
+
+
 @contextmanager
 def without_the_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     filters._library.cache_clear()
