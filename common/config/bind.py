@@ -18,7 +18,6 @@ from pydantic import BaseModel, ValidationError
 from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
 from common.config.settings import Location, MapBlock, Remark, Settings
 from common.config.values import UNREADABLE, Block, Problem, Unset, Value, WrongText, complain
-from common.config.written import Written
 from common.errors import ConfigurationError
 
 UnsetPolicy = Literal["refuse", "hold", "ignore"]
@@ -129,8 +128,7 @@ class _Plain:
 
     name: str
     lines: dict[Location, int] = field(default_factory=dict)
-    written: dict[Location, Written] = field(default_factory=dict)
-    of_environment: set[Location] = field(default_factory=set)
+    values: dict[Location, Value] = field(default_factory=dict)
     models: dict[Location, type[BaseModel]] = field(default_factory=dict)
     typed: dict[Location, tuple[ByType, dict[str, Any]]] = field(default_factory=dict)
     """Blocks of several types, with their content."""
@@ -240,10 +238,7 @@ class _Plain:
 
     def literal(self, value: Value, at: Location) -> Any:
         self.lines[at] = value.line
-        if value.written is not None:
-            self.written[at] = value.written
-        if value.of_environment:
-            self.of_environment.add(at)
+        self.values[at] = value
         if isinstance(value.data, Unset):
             self.unset.append((at, value.data))
         if isinstance(value.data, list):
@@ -307,7 +302,7 @@ def _translated(error: ValidationError, model: type[BaseModel], data: _Plain, po
             continue
         holder = data.models.get(at[:-1], model)
         problem = Problem(data.line(at), _complaint(item, at, holder, data))
-        found.append(problem.placed(data.written.get(at), item.get("ctx", {}).get("error")))
+        found.append(problem.placed(data.values.get(at), item.get("ctx", {}).get("error")))
     return found
 
 
@@ -325,7 +320,7 @@ def _complaint(item: Mapping[str, Any], at: Location, holder: type[BaseModel], d
     if given is _MISPLACED_VALUE:
         return f"{name} is a block: write {at[-1]} {{ ... }}"
     error = item.get("ctx", {}).get("error")
-    if isinstance(error, WrongText) and error.unquoted is not None and at in data.of_environment:
+    if isinstance(error, WrongText) and error.unquoted is not None and data.values[at].of_environment:
         return f"{name} {error.unquoted} (where is not shown: the text holds a value of the environment)"
     return f"{name} {_reason(item)}"
 

@@ -61,11 +61,11 @@ class Problem:
     def place(self) -> str:
         return str(self.line) if self.column is None else f"{self.line}:{self.column}"
 
-    def placed(self, written: Written | None, error: object) -> Problem:
-        """The same at the character that `error` is about, as far as that is known. `written`: the value of the setting."""
-        if written is None or not isinstance(error, WrongText):
+    def placed(self, value: Value | None, error: object) -> Problem:
+        """The same at the character that `error` is about, as far as that is known. `value`: of the setting."""
+        if value is None or value.written is None or not isinstance(error, WrongText):
             return self
-        line, column = written.place(error.offset or 0)
+        line, column = value.written.place(error.offset or 0)
         return replace(self, line=line, column=column)
 
     @classmethod

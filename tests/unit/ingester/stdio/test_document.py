@@ -157,7 +157,7 @@ def test_half_a_surrogate_pair_and_a_number_without_bounds_are_refused_wherever_
     assert problems({**CONFIG, "shape": shape, "tables": ["Cars", half]}) == [
         "$.tables[1]: holds half of a surrogate pair, which is not a character",
         "$.shape.mask.Email: holds half of a surrogate pair, which is not a character",
-        '$.shape.mask: has a key that holds half of a surrogate pair, which is not a character',
+        "$.shape.mask: has a key that holds half of a surrogate pair, which is not a character",
         "$.shape.filter: holds half of a surrogate pair, which is not a character",
     ]
     long = parsed(b'{"page_rows": -' + b"9" * 5000 + b', "slice": {"rows": [' + b"9" * 5000 + b"]}}")
