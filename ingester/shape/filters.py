@@ -229,10 +229,9 @@ def _mistake(text: str, told: str, found: Sequence[Word]) -> FilterError:
         return FilterError(f"{_NOT_CEL}: {told.partition(chr(10))[0]}", unquoted=_NOT_CEL)
     line, column, why = int(match[1]), int(match[2]), match[3]
     offset = sum(len(each) for each in text.splitlines(keepends=True)[: line - 1]) + column - 1
-    why = re.sub(r" expecting \{.*|'? \(in container ''\)$", lambda cut: "'" if cut[0][0] == "'" else "", why)
-    if why.startswith("Syntax error: token recognition error at: '= "):
-        why = "= is not an operator, write =="
-    why = why.replace("'<EOF>'", "its end").removeprefix("Syntax error: ")
+    why = re.sub(r"'? \(in container ''\)$", "'", why)
+    if why.startswith("Syntax error: "):
+        why = _syntax(why.removeprefix("Syntax error: "))
     if (unknown := re.fullmatch(r"undeclared reference to '(\w+)'", why)) is not None:
         name = unknown[1]
         called = [word.at for word, after in pairwise(found) if word.text == name and after.at == offset]
@@ -240,6 +239,31 @@ def _mistake(text: str, told: str, found: Sequence[Word]) -> FilterError:
         if called:  # the library names the bracket
             offset, why = called[0], f"unknown function {name}"
     return FilterError(f"{_NOT_CEL}: {why}", min(offset, len(text)), unquoted=_NOT_CEL)
+
+
+_OPERATORS: Final = {"=": "==", "&": "&&", "|": "||", "and": "&&", "or": "||"}
+"""What people write, and what CEL has for it."""
+
+
+def _syntax(told: str) -> str:
+    """A mistake in the grammar, for a person; texts of the parser name its tokens."""
+    if (unread := re.fullmatch(r"token recognition error at: '(.*)'", told)) is not None:
+        mark = unread[1].strip()
+        return _operator(mark) or ("a text begins here that does not end" if mark[:1] in "'\"" else _unexpected(mark))
+    if (read := re.match(r"(?:mismatched|extraneous) input '(.*?)'(?= expecting |$)", told)) is not None:
+        return "it ends too early" if read[1] == "<EOF>" else _operator(read[1]) or _unexpected(read[1])
+    if (read := re.fullmatch(r"no viable alternative at input '(.*)'", told)) is not None:
+        return _unexpected(read[1])
+    return told.replace("'<EOF>'", "the end")
+
+
+def _operator(mark: str) -> str | None:
+    meant = _OPERATORS.get(mark.lower())
+    return None if meant is None else f"{mark} is not an operator, write {meant}"
+
+
+def _unexpected(mark: str) -> str:
+    return f"'{mark}' is not expected here"
 
 
 _KINDS: Final = {
