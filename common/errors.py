@@ -72,6 +72,10 @@ class EntityUnavailable(PermanentError):
     """
 
 
+class EntityMissing(EntityUnavailable):
+    """The entity does not exist, and did not while this process has used it."""
+
+
 class Stopped(DStreamError):
     """The process was asked to stop while it was starting: abandon the start and end with status 0."""
 

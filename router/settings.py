@@ -22,7 +22,7 @@ from common.config.values import Block, Problem
 from common.cores import usable_cores
 from common.names import Ordering, Origin, TableName
 from common.observability.health_settings import HealthSettings
-from common.table_selection import TableSelection
+from common.table_selection import TablePattern, TableSelection
 from common.topology import Topology, twice_listed
 
 LEAST_MEMORY = Size(16 << 20)
@@ -216,12 +216,16 @@ class RouterSettings(RouterBlock):
 
     def matches(self, topic: str, told: TableName | None) -> bool:
         """Whether a pattern matches the table of `topic`, in lower case. `told`: the table of a change for it; a long topic does not show its own."""
+        return self.finding(topic, told) is not None
+
+    def finding(self, topic: str, told: TableName | None) -> TablePattern | None:
+        """The pattern that does."""
         if self.origin is None or not self.selection.patterns:
-            return False
+            return None
         table = self.origin.table_of(topic)
         if table is None and told is not None and self.origin.topic(told) == topic:
             table = told
-        return table is not None and self.selection.finding(table) is not None
+        return None if table is None else self.selection.finding(table)
 
     def with_tables(self, tables: Sequence[TableName]) -> Self:
         """With the topics of `tables` among those that are named, for commands that know which tables patterns match."""

@@ -32,6 +32,7 @@ from azure.servicebus.exceptions import (
 from common.errors import (
     DStreamError,
     EntityDisabled,
+    EntityMissing,
     EntityUnavailable,
     LockLost,
     PermanentError,
@@ -114,7 +115,8 @@ def translate(
         return TransientError(f"{doing}: {_one_line(error)}")
     words = words or _one_line(error)
     if status == 404 or isinstance(error, MessagingEntityNotFoundError):  # with 404 the token is good
-        return EntityUnavailable(f"{doing}: {missing(words)} ({words})", hint=_DELETED if used_before else _CREATE)
+        text = f"{doing}: {missing(words)} ({words})"
+        return EntityUnavailable(text, hint=_DELETED) if used_before else EntityMissing(text, hint=_CREATE)
     if status is not None or isinstance(error, _REFUSED):
         return _refused(read(words, who) or Refusal(f"{who.name} is refused", _RIGHTS), doing, words, proven=proven)
     if isinstance(error, _BROKEN):

@@ -90,6 +90,8 @@ class Awaited:
         """Why there is none, by the latest search; None while that is unknown."""
         self._told: str | None = None
         """What was logged of this wait."""
+        self._waited: float | None = None
+        """How long, in seconds, once the topic is found and until it has answered."""
 
     def quiet_for(self) -> float:
         """Seconds since a message for it last came."""
@@ -114,7 +116,24 @@ class Awaited:
             if found is None:
                 self._refuse_or_wait(messages[0])
         assert found is not None
-        return found.send(messages, left=left, meanwhile=meanwhile)
+        try:
+            accepted = found.send(messages, left=left, meanwhile=meanwhile)
+        except SendInterrupted as error:
+            if error.accepted or error.throttled:
+                self._added()
+            raise
+        except MessageRefused:
+            self._added()
+            raise
+        if accepted:
+            self._added()
+        return accepted
+
+    def _added(self) -> None:
+        """The topic has answered; until then it may yet have to be created. Logged once."""
+        waited, self._waited = self._waited, None
+        if waited is not None:
+            log.info("topic added", topic=self.topic, waited_seconds=round(waited, 1))
 
     def _looked_for(self, message: Message) -> TopicSender | None:
         now = self._clock()
@@ -134,7 +153,7 @@ class Awaited:
         else:
             self._tally.topic_works(self.topic)
             self._tally.topic_added(self.topic)
-            log.info("topic added", topic=self.topic, waited_seconds=round(now - self._since, 1))
+            self._waited = now - self._since
             return self._found
         answer = fault if isinstance(fault, NotATopic) else None
         if answer is not None and self._answer is None:

@@ -14,7 +14,7 @@ import structlog
 
 from common.bus.ports import MessageRefused, OpenableSender, OutOfTime, SendInterrupted, TimeLeft, for_ever
 from common.bus.throttling import THROTTLED_BACKOFF, ThrottleLog
-from common.errors import DStreamError, EntityDisabled, PermanentError, Stopped
+from common.errors import DStreamError, EntityDisabled, EntityMissing, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
 from router.chunks import MOST, USUAL, narrower, wider
@@ -43,13 +43,15 @@ class Publisher:
         provide: Callable[[], object] = lambda: None,
         provide_first: bool = False,
         provide_again: bool = True,
+        missing: str | None = None,
         throttling: ThrottleLog | None = None,
         tally: Tally | None = None,
     ) -> None:
         """`provide` creates or checks the topic; it is called before the next send after a permanent fault.
 
         `provide_first`: before the first send as well. `provide_again`: also when the topic existed and was deleted. `throttling`: the
-        namespace's, if others send to it as well. `tally` learns of the topic's successes and failures.
+        namespace's, if others send to it as well. `missing`: what to do if it does not exist, where that is not what the error says.
+        `tally` learns of the topic's successes and failures.
         """
         self.topic = topic
         self._sender = sender
@@ -69,6 +71,7 @@ class Publisher:
         self._not_before = 0.0
         self._to_be_provided = provide_first
         self._provide_again = provide_again
+        self._missing = missing
         self._worked = False
         self._unopened = False
         self._used: float | None = None
@@ -238,6 +241,8 @@ class Publisher:
         self._tally.count_throttled()
 
     def _failed(self, error: DStreamError) -> None:
+        if isinstance(error, EntityMissing):
+            error = EntityMissing(error.message, hint=self._missing or error.hint)
         self._chunk_bytes = narrower(self._chunk_bytes)
         self._failures += 1
         if isinstance(error, PermanentError) and (self._provide_again or not self._worked):

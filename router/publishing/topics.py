@@ -19,6 +19,7 @@ from common.bus.ports import OpenableSender
 from common.bus.throttling import ThrottleLog
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
 from common.message import Message
+from common.table_selection import TablePattern
 from router.publishing.awaited import NotATopic
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
@@ -88,8 +89,9 @@ class Topics:
         return partial(self._of_a_pattern, further)
 
     def _of_a_pattern(self, other: Callable[[str], Publisher] | None, topic: str, message: Message) -> Publisher:
-        if self._present().matches(topic, named_table(message)):
-            return self._matched_now(topic)
+        pattern = self._present().finding(topic, named_table(message))
+        if pattern is not None:
+            return self._matched_now(topic, pattern)
         if other is None:
             raise NotATopic("no pattern of the configuration matches its table")
         return other(topic)
@@ -104,7 +106,7 @@ class Topics:
     def _expected(self, topic: str) -> bool:
         return len(self._matched) < self._settings.match_at_most and self._present().matches(topic, None)
 
-    def _matched_now(self, topic: str) -> Publisher:
+    def _matched_now(self, topic: str, pattern: TablePattern) -> Publisher:
         """Not created here: the publisher does that, and goes on trying. Raises PermanentError, so that changes wait, when there are too many."""
         most = self._settings.match_at_most
         if topic not in self._matched and len(self._matched) >= most:
@@ -114,7 +116,11 @@ class Topics:
                 "else may send to the ingest queue",
             )
         self._matched.add(topic)
-        return self._publisher(topic, provide_first=True)
+        missing = (
+            f"it is the topic of a table that the pattern {pattern} of `tables` matches: create the topic, or take the table out with !; its "
+            "changes wait"
+        )
+        return self._publisher(topic, provide_first=True, missing=missing)
 
     def _or_a_side_topic(
         self, further: Callable[[str], Publisher], marked: Callable[[], Collection[str]], topic: str
@@ -153,6 +159,7 @@ class Topics:
         provide: Callable[[], object] | None = None,
         provide_first: bool = False,
         provide_again: bool = True,
+        missing: str | None = None,
     ) -> Publisher:
         return Publisher(
             topic,
@@ -160,6 +167,7 @@ class Topics:
             provide=provide or partial(self._provide, topic),
             provide_first=provide_first,
             provide_again=provide_again,
+            missing=missing,
             throttling=self._throttling,
             tally=self._tally,
         )

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus.ports import SendInterrupted
-from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.errors import ConfigurationError, DStreamError, EntityMissing, PermanentError, TransientError
 from common.message import Message, Property
 from common.names import Origin, TableName
 from common.table_selection import TableSelection, entry
@@ -238,4 +238,21 @@ def test_changes_of_a_matched_table_wait_for_a_topic_that_somebody_else_makes() 
         assert [matching.sent("srv.db.sales.orders.events") for _ in range(3)] == ["the topic does not exist"] * 2 + [
             ""
         ]
-    assert [line["event"] for line in logs] == ["topic added", "topic unavailable", "topic available again"]
+    assert [line["event"] for line in logs] == ["topic unavailable", "topic available again"]
+    assert matching.sent("srv.db.sales.orders.events") == ""
+
+
+def test_a_topic_that_nobody_has_made_is_not_called_added_and_the_log_says_whose_it_is() -> None:
+    """With `provision = "none"` only the link shows that it does not exist."""
+    matching = world(**of_patterns("sales.*"))
+    matching.unprovided = [EntityMissing("the topic does not exist", hint="correct its name in the configuration")]
+    with capture_logs() as logs:
+        matching.sent("srv.db.sales.orders.events")
+    [line] = logs
+    assert line["event"] == "topic unavailable"
+    assert line["hint"].startswith(
+        "it is the topic of a table that the pattern sales.* of `tables` matches: create the topic, or"
+    )
+    with capture_logs() as logs:
+        assert matching.sent("srv.db.sales.items.events") == ""
+    assert [line["event"] for line in logs] == ["topic added"]
