@@ -80,7 +80,7 @@ class Campaign:
                         self._end(host)
                     else:
                         database.stop()
-                        host.read_until(everything(database, host), "everything has come")
+                        host.read_until(everything(database, host), "everything has come", timeout=600)
                         assert host.end() == 0, host.said()
                 finally:
                     host.close()
