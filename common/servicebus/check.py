@@ -44,7 +44,9 @@ def queue_findings(
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
             facts = entities.queue(name)
-            found = judge_queue(subject, facts, sessions=sessions, provision=provision, entity=entity)
+            found = judge_queue(
+                subject, facts, sessions=sessions, provision=provision, entity=entity, receives=not sends
+            )
             there = facts is not None
         except PermanentError as error:
             found, there = [_unseen(subject, error, provision, entity)], True

@@ -34,12 +34,21 @@ _NO_LIMIT = f"{az.FOR_EVER}, which means no limit"
 
 
 def judge_queue(
-    subject: str, facts: QueueFacts | None, *, sessions: bool, provision: Provision, entity: Entity
+    subject: str,
+    facts: QueueFacts | None,
+    *,
+    sessions: bool,
+    provision: Provision,
+    entity: Entity,
+    receives: bool = True,
 ) -> list[Finding]:
-    """`facts`: None when it does not exist."""
+    """`facts`: None when it does not exist. `receives`: for the stage that receives, to which the dead letters belong."""
     if facts is None:
         return [_missing(subject, provision, az.created(entity, sessions=sessions))]
     found = [*judge_use(subject, facts, sessions=sessions, entity=entity), *judge_keeping(subject, facts, entity)]
+    if facts.dead and receives:
+        text = f"{_messages(facts.dead)} in its dead-letter queue: changes that no subscriber got"
+        found.append(warn(subject, text, "read their reasons, and send them again or complete them", fix=_DECIDE))
     return found or [ok(subject, f"{_with_sessions(sessions)}, {_messages(facts.waiting)} waiting")]
 
 
@@ -59,9 +68,6 @@ def judge_use(subject: str, facts: QueueFacts, *, sessions: bool, entity: Entity
         text = f"a message is dead-lettered after {facts.max_deliveries} deliveries, and each lost lock counts as one"
         more = az.updated(entity, f"--max-delivery-count {MOST_DELIVERIES}")
         found.append(warn(subject, text, f"set MaxDeliveryCount to {FEWEST_DELIVERIES} or more", fix=more))
-    if facts.dead:
-        text = f"{_messages(facts.dead)} in its dead-letter queue: changes that no subscriber got"
-        found.append(warn(subject, text, "read their reasons, and send them again or complete them", fix=_DECIDE))
     return found
 
 
@@ -194,7 +200,7 @@ def _fullness(facts: QueueFacts | TopicFacts) -> str:
 
 def _missing(subject: str, provision: Provision, created: Fix) -> Finding:
     if provision == "create":
-        return ok(subject, "it does not exist yet, and is created at the first start")
+        return ok(subject, "it does not exist yet, and is created at a start, or when it is first needed")
     return fail(subject, "it does not exist", 'create it, or set provision = "create"', fix=created)
 
 
