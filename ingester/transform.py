@@ -15,6 +15,11 @@ from common.errors import PermanentError
 from ingester.change import Change
 from ingester.position import Position
 
+_HINT = (
+    'correct the filter, or set on_filter_error = "dead_letter": a running ingester takes both over at once; '
+    "a provider has no dead letters, and needs a start with the corrected filter"
+)
+
 
 class FilterFailed(Exception):
     """Why a filter has no answer for a change, in words that name no value of the row."""
@@ -102,7 +107,7 @@ def _through(change: Change, transforms: Sequence[Transform]) -> Change | None:
         except FilterFailed as failed:
             raise FilterStops(
                 f"filtering changes of {change.table.key}: {failed}, at the change at {change.position}",
-                hint='correct the filter, or set on_filter_error = "dead_letter": a running ingester takes both over at once',
+                hint=_HINT,
             ) from None
         except Exception as error:
             # The error's text may quote the row's values, so only its type is shown.

@@ -15,7 +15,8 @@ TEXT_TYPES = frozenset({"char", "varchar", "nchar", "nvarchar", "sysname", "text
 """Types whose values are text of any characters."""
 
 HINT = (
-    "correct the shape of the table in the configuration: a running ingester takes it over at once, without a restart"
+    "correct the shape of the table in the configuration: a running ingester takes it over at once, without a restart; "
+    "a provider needs a start with the corrected one"
 )
 
 

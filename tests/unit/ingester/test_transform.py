@@ -156,6 +156,7 @@ def test_a_filter_that_fails_stops_the_table_before_the_change_and_says_why() ->
     for fact in ("dbo.Persons", "division by zero (data.ID is an int)", ROWS[5].lsn.hex, ROWS[5].seqval.hex()):
         assert fact in result.message
     assert "on_filter_error" in str(result.hint)
+    assert "a provider has no dead letters" in str(result.hint)
 
 
 def test_what_a_transform_drops_goes_no_further() -> None:

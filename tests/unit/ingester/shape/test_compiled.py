@@ -118,6 +118,7 @@ def test_a_shape_that_does_not_fit_is_refused(shape: TableShape, told: str) -> N
         compiled(shape, captured(), sends_before=False)
     assert refused.value.message.startswith(f"the shape of dbo.Persons: {told}")
     assert "without a restart" in str(refused.value.hint)
+    assert "a provider needs a start" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(
