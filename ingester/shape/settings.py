@@ -132,6 +132,8 @@ class ShapeSettings(Settings):
 def shape_conflicts(given: Mapping[str, Any]) -> Iterable[tuple[Location, str]]:
     """What contradicts itself in one block, as plain data or as a model's fields, parts of which may be wrong."""
     columns, excluded, masks = _names(given, "columns"), _names(given, "exclude_columns"), _masked(given)
+    if any(not name.strip() for name in masks):
+        yield ("mask",), "has a mask without a column: write the column's name"
     if given.get("columns") == ():
         yield ("columns",), "is empty: name the columns, or leave it out for all"
     if columns and excluded:

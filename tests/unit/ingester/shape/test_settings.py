@@ -113,6 +113,7 @@ def test_a_salt_that_is_not_set_is_named_with_its_line_or_held(tmp_path: Path) -
         ('mask {\n  Email = "null"\n  Email = "redact"\n}', 16, '"Email" is given twice (first on line 15)'),
         ('mask {\n  Email = "null"\n  EMAIL = "redact"\n}', 16, 'shape.mask.EMAIL has "EMAIL" twice, first as "Email"'),
         ('columns = ["Id", "ID"]', 14, 'shape.columns has "ID" twice, first as "Id": names match without case'),
+        ('mask = { "" = "null" }', 14, "shape.mask has a mask without a column"),
         ("columns = []", 14, "shape.columns is empty: name the columns, or leave it out for all"),
         ('columns = ["Id", ""]', 14, "shape.columns is empty: write a column's name"),
         ('skip_operations = ["delete"]', 14, '"Insert", "Update", "Delete" (did you mean "Delete"?)'),
