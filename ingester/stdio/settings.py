@@ -168,6 +168,10 @@ _FILE_WORDS = (
     (re.compile(r'\bblock "'), 'key "'),
     (re.compile(r"is a block: write .*"), "must be an object"),
     (re.compile(r"is a setting, not a block: write .*"), "must not be an object"),
+    (re.compile(r"must be a map: .*"), "must be an object"),
+    (re.compile(r"\btext in double quotes"), "text"),
+    (re.compile(r"(whole number|true or false), without quotes"), r"\1"),
+    (re.compile(r", best with \{\{.*?\}\}"), ""),
 )
 """What a file's complaint says in the words of a file, and what it says here."""
 

@@ -151,6 +151,14 @@ def test_every_problem_is_said_at_once_each_with_its_path() -> None:
         assert [one for one in found if one.startswith(start)], start
 
 
+def test_nothing_is_said_in_the_words_of_a_file() -> None:
+    shape = {"mask": {"Email": "hash:SHA-256:", "Phone": 5}, "skip_unchanged": "yes"}
+    found = problems({**CONFIG, "page_rows": 1.5, "tables": [None], "shape": shape})
+    assert len(found) == 5
+    assert not [told for told in found if "quotes" in told or "{{" in told]
+    assert "$.page_rows: must be a whole number" in found
+
+
 def test_half_a_surrogate_pair_and_a_number_without_bounds_are_refused_wherever_they_stand() -> None:
     half = "\ud800" + SECRET
     shape = {"mask": {"Email": f"hash:SHA-256:{half}", "\ud800": "redact"}, "filter": half}
