@@ -40,6 +40,8 @@ EXACT_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of rows that are held back until capture has passed them. A chunk that is larger ends before the next page."""
 CAPTURE_SECONDS: Final = 120.0
 """For how long rows are held back: capture reads the log every five seconds, unless it lags or its job does not run."""
+_AT_ONCE_SECONDS: Final = 0.001
+"""A page that is due so soon is due: a wait shorter than the clock's own step might never end."""
 _POLL_SECONDS: Final = 1.0
 """The longest wait at a time, so that a stop is noticed and the fence is held meanwhile."""
 
@@ -170,7 +172,7 @@ class _Run:
         while not (self.bounds.refuses_a_page() or self.bounds.ends_after_a_page()):
             self.bounds.refuse_expired()
             early = self.due - self.by.parts.clock()
-            if self.chunk.rate is None or early <= 0:
+            if self.chunk.rate is None or early < _AT_ONCE_SECONDS:
                 return True
             self.by.parts.wait(min(early, _POLL_SECONDS))
         return False
