@@ -1,0 +1,1 @@
+"""Where the router sends: one folder for each type of output. `port.py` is what they all offer; `registry.py` names them."""
