@@ -73,6 +73,14 @@ class _Observed:
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return self._receiver.lock_left(deliveries)
 
+    def state(self) -> bytes | None:
+        with self._counted():
+            return self._receiver.state()
+
+    def set_state(self, state: bytes | None) -> None:
+        with self._counted():
+            self._receiver.set_state(state)
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         """An operation that ends with these errors counts once as given up by its caller."""

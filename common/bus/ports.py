@@ -160,6 +160,11 @@ class Delivery(Protocol):
         """Why `message` is not what was sent (its body is not a byte string), for a person; usually None."""
         ...
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """Its sequence number in the queue, which rises within a session and stays the same when it comes again; and its place in a pack, else 0."""
+        ...
+
 
 class Receiver(Protocol):
     """Receives from one queue, or from one session of it. Not thread-safe."""
@@ -201,6 +206,18 @@ class Receiver(Protocol):
 
         Counted by a clock that cannot be set, from when the lock was taken or renewed. The clock also counts while the process is frozen.
         """
+        ...
+
+    def state(self) -> bytes | None:
+        """What `set_state` last kept with the session, by whoever had it; None without a session or without a state.
+
+        https://learn.microsoft.com/azure/service-bus-messaging/message-sessions. Raises TransientError.
+        """
+        ...
+
+    def set_state(self, state: bytes | None) -> None:
+        """Keep `state` with the session, whether it has messages or not; None removes it. It needs the session's lock, and no right beside
+        Listen. Does nothing without a session. Raises TransientError."""
         ...
 
     def close(self) -> None:

@@ -40,6 +40,9 @@ SETTLE_TIMEOUT = 15.0
 RENEW_TIMEOUT = 10.0
 """Seconds for the answer to the renewal of a lock."""
 
+STATE_TIMEOUT = 10.0
+"""Seconds for the answer to a question about a session's state."""
+
 RECEIVE_SLACK = 10.0
 """Seconds that receiving may take beyond the wait for a message: for the rest of a frame that has begun to arrive."""
 
@@ -53,7 +56,8 @@ SDK_READ = 0.2
 """The fewest seconds that the SDK waits for a frame; for a shorter wait, the socket is polled."""
 
 MAX_RENEWALS = 5_000
-"""Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
+"""Lock renewals and questions about state on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers
+on a link."""
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +83,10 @@ class BusDelivery:
     @property
     def delivery_count(self) -> int:
         return self.received.delivery_count or 0
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.received.sequence_number or 0, 0
 
 
 def _read(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
@@ -293,6 +301,21 @@ class BusReceiver:
             remaining = ask()
         lock.renewed(remaining, asked)
         warn_of_clock(remaining)
+
+    def state(self) -> bytes | None:
+        if self._session_id is None:
+            return None
+        self._renewals += 1
+        with self._bounded(STATE_TIMEOUT, f"reading the state of {self._where}"):
+            found = self._receiver.session.get_state(timeout=STATE_TIMEOUT + SLACK)
+        return bytes(found) if found else None
+
+    def set_state(self, state: bytes | None) -> None:
+        if self._session_id is None:
+            return
+        self._renewals += 1
+        with self._bounded(STATE_TIMEOUT, f"keeping the state of {self._where}"):
+            self._receiver.session.set_state(state, timeout=STATE_TIMEOUT + SLACK)
 
     def _renew_session(self) -> float:
         self._receiver.session.renew_lock(timeout=RENEW_TIMEOUT + SLACK)

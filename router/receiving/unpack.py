@@ -56,11 +56,16 @@ class _Change:
 
     message: Message
     pack: _Pack
+    place: int
     fault: str | None = None
 
     @property
     def delivery_count(self) -> int:
         return self.pack.delivery.delivery_count
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.pack.delivery.position[0], self.place
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,6 +82,10 @@ class _Unreadable:
     @property
     def delivery_count(self) -> int:
         return self.delivery.delivery_count
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.delivery.position
 
 
 @dataclass(eq=False, slots=True)
@@ -124,7 +133,7 @@ class UnpackingReceiver:
                 continue
             largest = max(largest, len(changes))
             pack = _Pack(delivery, len(changes), len(changes))
-            found += [_Change(change, pack) for change in changes]
+            found += [_Change(change, pack, place) for place, change in enumerate(changes)]
         if received:  # quiet times make small packs, so many messages may be asked for again
             self._most = max(largest, self._most // 2)
             self.seen.note(largest)
@@ -205,6 +214,12 @@ class UnpackingReceiver:
 
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return self.inner.lock_left(_wholes(deliveries))
+
+    def state(self) -> bytes | None:
+        return self.inner.state()
+
+    def set_state(self, state: bytes | None) -> None:
+        self.inner.set_state(state)
 
     def close(self) -> None:
         self.inner.close()

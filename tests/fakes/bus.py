@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count as numbers
 
 from common.bus.depths import Depth, TopicDepths
 from common.bus.fetch_ahead import FetchAhead
@@ -40,6 +41,7 @@ class Held:
     fault: str | None = None
     count: int = 0
     holder: FakeReceiver | None = None
+    number: int = field(default_factory=numbers(1).__next__)
 
 
 @dataclass
@@ -55,6 +57,7 @@ class FakeEntity:
     refuses: Collection[str | None] = ()
     sends: list[list[Message]] = field(default_factory=list)
     mark: str | None = None
+    states: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def bodies(self) -> list[bytes]:
@@ -244,6 +247,10 @@ class FakeDelivery:
     def fault(self) -> str | None:
         return self.held.fault
 
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.held.number, 0
+
 
 class FakeReceiver:
     def __init__(self, broker: FakeBroker, entity: FakeEntity, session_id: str | None) -> None:
@@ -316,6 +323,19 @@ class FakeReceiver:
 
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return self.lock_lasts
+
+    def state(self) -> bytes | None:
+        with self._broker.changed:
+            self._check()
+            return self._entity.states.get(self.session_id or "")
+
+    def set_state(self, state: bytes | None) -> None:
+        with self._broker.changed:
+            self._check()
+            if state is None or self.session_id is None:
+                self._entity.states.pop(self.session_id or "", None)
+            else:
+                self._entity.states[self.session_id] = state
 
     def close(self) -> None:
         with self._broker.changed:

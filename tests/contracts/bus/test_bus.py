@@ -217,6 +217,34 @@ def test_no_sessions_at_all_is_none_and_no_error(bus: Bus) -> None:
     assert bus.receivers(bus.lanes).open(max_wait=0.2) is None
 
 
+def test_a_state_stays_with_its_session_whoever_has_it(bus: Bus, lane_sender: OpenableSender) -> None:
+    lane_sender.send([message(1, "a")])
+    with closing(opened(bus, bus.lanes)) as receiver:
+        assert receiver.state() is None
+        receiver.set_state(b'{"v":1}')
+    with closing(opened(bus, bus.lanes)) as receiver:
+        assert receiver.state() == b'{"v":1}'
+        receiver.set_state(None)
+        assert receiver.state() is None
+        receiver.settle_many(take(receiver, 1))
+
+
+def test_a_queue_without_sessions_has_no_state(bus: Bus) -> None:
+    with closing(opened(bus, bus.plain)) as receiver:
+        receiver.set_state(b"anything")
+        assert receiver.state() is None
+
+
+def test_positions_rise_within_a_session_and_stay_with_their_message(bus: Bus, lane_sender: OpenableSender) -> None:
+    lane_sender.send([message(number, "a") for number in range(3)])
+    with closing(opened(bus, bus.lanes)) as receiver:
+        first = [delivery.position for delivery in take(receiver, 3)]
+    with closing(opened(bus, bus.lanes)) as receiver:
+        again = take(receiver, 3)
+        receiver.settle_many(again)
+    assert first == sorted(set(first)) == [delivery.position for delivery in again]
+
+
 def test_renewing_a_fresh_lock_costs_nothing_and_changes_nothing(bus: Bus, lane_sender: OpenableSender) -> None:
     lane_sender.send([message(0, "a")])
     with closing(opened(bus, bus.lanes)) as receiver:

@@ -96,6 +96,11 @@ class Queue:
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return 60.0
 
+    def state(self) -> bytes | None:
+        return None
+
+    def set_state(self, state: bytes | None) -> None: ...
+
     def close(self) -> None:
         self.calls.append("close")
 
@@ -104,6 +109,7 @@ class _Delivery:
     message = None
     delivery_count = 0
     fault = None
+    position = (1, 0)
 
 
 _DELIVERY: Delivery = _Delivery()  # type: ignore[assignment]

@@ -42,6 +42,11 @@ class Lane:
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return 60.0
 
+    def state(self) -> bytes | None:
+        return None
+
+    def set_state(self, state: bytes | None) -> None: ...
+
     def close(self) -> None:
         self._closing()
 
