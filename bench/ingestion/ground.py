@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
+from common.azure_amqp.address import ServiceBusAddress, read_address
 from common.names import Origin, TableName
-from common.servicebus.address import ServiceBusAddress, read_address
 from common.sqladdress import SqlAddress
 from dstream.emulators import Emulators, Login
 

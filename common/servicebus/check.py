@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.azure_amqp.address import ServiceBusAddress
 from common.bus.ports import OpenableSender, Provision, QueueState
 from common.check import Finding, Outcome, by_hand, failed, ok, warn
 from common.errors import DStreamError, PermanentError, TransientError
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check_clock import judge_clock
 from common.servicebus.entities import Entities, QueueFacts, TopicFacts
 from common.servicebus.findings import judge_queue, judge_topic

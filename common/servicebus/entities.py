@@ -21,9 +21,9 @@ from azure.servicebus.management import (
     TopicRuntimeProperties,
 )
 
+from common.azure_amqp.address import ServiceBusAddress
 from common.bus.ports import Storage
 from common.errors import DStreamError, Stopped
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check_clock import seconds_ahead
 from common.servicebus.management import AT_ONCE, administration, asked
 

@@ -29,6 +29,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
+from common.azure_amqp.refusals import UNKNOWN, Credential, Refusal, missing, read
 from common.errors import (
     DStreamError,
     EntityDisabled,
@@ -39,7 +40,6 @@ from common.errors import (
     Throttled,
     TransientError,
 )
-from common.servicebus.refusals import UNKNOWN, Credential, Refusal, missing, read
 
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions for a request that is itself wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""

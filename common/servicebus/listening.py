@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import uuid
 
-from common.servicebus.address import ServiceBusAddress
+from common.azure_amqp.address import ServiceBusAddress
+from common.azure_amqp.deadline import Guard
+from common.azure_amqp.links import tend
 from common.servicebus.connection.client import OPEN_TIMEOUT, close_quietly, open_client
-from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.links import tend
 from common.servicebus.errors import translated
 
 

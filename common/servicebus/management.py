@@ -22,13 +22,13 @@ from azure.core.exceptions import (
 from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.management import ServiceBusAdministrationClient
 
+from common.azure_amqp.address import Proxy, ServiceBusAddress, Way
+from common.azure_amqp.dialling import unreachable, untrusted
+from common.azure_amqp.refusals import read
 from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
 from common.in_time import in_time
 from common.retry import Backoff
-from common.servicebus.address import Proxy, ServiceBusAddress, Way
-from common.servicebus.connection.dialling import unreachable, untrusted
 from common.servicebus.errors import quiet_sdk
-from common.servicebus.refusals import read
 
 MANAGEMENT_TIMEOUT = 45.0
 """Seconds for one call to the management API, attempts and pages included."""

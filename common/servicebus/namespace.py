@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from common.authorities import CA_HINT, fault_of
+from common.azure_amqp.address import ServiceBusAddress, Way, read_address
+from common.azure_amqp.deadline import cut_calls
 from common.azure_identity import Identity
 from common.bus.fetch_ahead import FetchAhead
 from common.bus.ports import EntityManager
 from common.errors import ConfigurationError
-from common.servicebus.address import ServiceBusAddress, Way, read_address
-from common.servicebus.connection.deadline import cut_calls
 from common.servicebus.errors import quiet_sdk
 from common.servicebus.queue_receivers import QueueReceivers
 from common.servicebus.sender import BusSender

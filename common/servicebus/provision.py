@@ -18,11 +18,11 @@ from typing import Self, TypeVar
 import structlog
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
+from common.azure_amqp.address import ServiceBusAddress
 from common.bus.ports import Need, Provision, QueueNeed, TopicNeed
 from common.bus.shapes import MOST_DELIVERIES, PREMIUM_MEGABYTES, STANDARD_MEGABYTES, queue_options, topic_options
 from common.check import NOT_KNOWN, Finding, Outcome
 from common.errors import DStreamError, PermanentError, Stopped, TransientError
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.entities import Entities, TopicFacts
 from common.servicebus.findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.servicebus.management import AT_ONCE, PATIENCE, administration, asked, conflicting

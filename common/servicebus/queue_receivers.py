@@ -8,13 +8,13 @@ from typing import Any
 from azure.servicebus import NEXT_AVAILABLE_SESSION
 from azure.servicebus.exceptions import OperationTimeoutError, SessionCannotBeLockedError
 
+from common.azure_amqp.address import ServiceBusAddress
+from common.azure_amqp.deadline import Guard
+from common.azure_amqp.links import Waiting, tend
 from common.bus.fetch_ahead import FetchAhead
 from common.bus.ports import Receiver
 from common.errors import TransientError
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.connection.client import OPEN_TIMEOUT, close_quietly, open_client
-from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.links import Waiting, tend
 from common.servicebus.errors import all_translated
 from common.servicebus.receiver import BusReceiver
 from common.servicebus.wire.arrivals import read_arrivals

@@ -19,6 +19,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
+from common.azure_amqp.deadline import Guard
 from common.bus.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
 from common.bus.fetch_ahead import FetchAhead
 from common.bus.ports import Delivery
@@ -27,7 +28,6 @@ from common.message import Message, weight
 from common.servicebus import settle
 from common.servicebus.buffer import Fitting, readable, whole_frames
 from common.servicebus.connection.client import CLOSE_TIMEOUT, SLACK, close_quietly
-from common.servicebus.connection.deadline import Guard
 from common.servicebus.errors import all_translated
 from common.servicebus.lock_life import SHORTEST, LockLife, believed
 from common.servicebus.lock_times import message_lock, session_lock, warn_of_clock

@@ -13,6 +13,9 @@ import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
+from common.azure_amqp.address import ServiceBusAddress
+from common.azure_amqp.deadline import Guard
+from common.azure_amqp.links import tend
 from common.bus.ports import (
     MessageRefused,
     MessageTooLarge,
@@ -24,10 +27,8 @@ from common.bus.ports import (
 )
 from common.errors import EntityDisabled, EntityUnavailable, Throttled, TransientError
 from common.message import Message
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.connection.client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
-from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.links import keep_when_refused, tend
+from common.servicebus.connection.links import keep_when_refused
 from common.servicebus.errors import refusal, translated
 from common.servicebus.wire.batches import add
 from common.servicebus.wire.messages import to_sdk

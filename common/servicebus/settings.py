@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
 from common.authorities import CA_HINT, fault_of
+from common.azure_amqp.address import Proxy, Way, entity_path, faults, is_private, read_address
 from common.bus.settings import BusSettings, OutputSettings, QueueSettings
 from common.config.settings import Location, Secret, UnsetSecret
 from common.config.values import Problem, Unset, complain
-from common.servicebus.address import Proxy, Way, entity_path, faults, is_private, read_address
 
 _WHOLE_NAMESPACE = "use a connection string of the namespace, which has no EntityPath"
 

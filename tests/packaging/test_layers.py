@@ -37,6 +37,10 @@ PLANTED: Mapping[str, tuple[str, str]] = {
         "ingester/worker.py",
         "common.servicebus.namespace",
     ),
+    "Of connections to Azure's AMQP services only their adapters know": (
+        "router/worker.py",
+        "common.azure_amqp.address",
+    ),
     "One owner of Spark": ("ingester/driver/dispatch.py", "pyspark"),
     "One owner of the SQL Server driver; the demo is an application of its own": (
         "ingester/sqlserver/probe.py",

@@ -12,8 +12,8 @@ import structlog
 from azure.servicebus import ServiceBusClient, TransportType
 from azure.servicebus.exceptions import ServiceBusError
 
-from common.servicebus.address import ServiceBusAddress
-from common.servicebus.connection.deadline import Guard
+from common.azure_amqp.address import ServiceBusAddress
+from common.azure_amqp.deadline import Guard
 
 OPEN_TIMEOUT = 20.0
 """Seconds for one attempt to open a link, name, TLS and sign-in included; a healthy one takes about half a second."""

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from azure.core.exceptions import ResourceNotFoundError
 
+from common.azure_amqp.address import ServiceBusAddress
 from common.bus.depths import Depth, TopicDepths
 from common.errors import DStreamError, Stopped, TransientError
 from common.in_time import in_time
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.management import AT_ONCE, administration, managing
 
 SECONDS = 30.0

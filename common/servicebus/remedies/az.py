@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from common.azure_amqp.address import ServiceBusAddress
 from common.bus.shapes import STANDARD_MEGABYTES
 from common.check import NOT_KNOWN, Fix, by_hand, by_shell
 from common.errors import DStreamError
-from common.servicebus.address import ServiceBusAddress
 
 ROLES: dict[str, str] = {
     "Send": "Azure Service Bus Data Sender",

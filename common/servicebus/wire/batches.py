@@ -14,8 +14,8 @@ from azure.core.settings import settings
 from azure.servicebus import ServiceBusMessageBatch
 from azure.servicebus.exceptions import MessageSizeExceededError
 
+from common.azure_amqp.encoding import encoded
 from common.message import Message
-from common.servicebus.wire.encoding import encoded
 from common.servicebus.wire.messages import to_sdk
 
 MOST = 4_500

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from common.azure_amqp.encoding import FIELDS
 from common.message import Message, Opaque, PropertyValue
-from common.servicebus.wire.encoding import FIELDS
 
 _OF_MESSAGES: Final = frozenset(Message.__dataclass_fields__)
 _TIMES: Final = ("absolute_expiry_time", "creation_time")

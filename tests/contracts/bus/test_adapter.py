@@ -23,10 +23,10 @@ import common.servicebus.receiver
 import common.servicebus.sender
 import common.servicebus.settle
 import common.servicebus.wire.arrivals
+from common.azure_amqp.address import read_address
 from common.bus.ports import MessageRefused, MessageTooLarge, MessageUnwritable, Receivers, SendInterrupted
 from common.errors import EntityUnavailable, TransientError
 from common.message import Message, Opaque
-from common.servicebus.address import read_address
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.receiver import BusReceiver
 from common.servicebus.sender import ENVELOPE

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
+import common.azure_amqp.deadline
 import common.servicebus.connection.client
-import common.servicebus.connection.deadline
 import common.servicebus.queue_receivers
 import common.servicebus.receiver
 import common.servicebus.sender
+from common.azure_amqp.deadline import Guard
 from common.bus.ports import OutOfTime
 from common.errors import TransientError
 from common.message import Message
-from common.servicebus.connection.deadline import Guard
 from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.catalogue import AnswersDelayed
@@ -83,8 +83,8 @@ def test_calls_are_ended_again_once_the_watching_thread_can_be_started(
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    watch = common.servicebus.connection.deadline._Watch()
-    monkeypatch.setattr(common.servicebus.connection.deadline, "_watch", watch)
+    watch = common.azure_amqp.deadline._Watch()
+    monkeypatch.setattr(common.azure_amqp.deadline, "_watch", watch)
     guard = guarded(pair[0])
     with monkeypatch.context() as limited:
         limited.setattr(threading.Thread, "start", refuse)
@@ -164,7 +164,7 @@ def test_calls_of_many_threads_end_each_in_its_own_time() -> None:
     for thread in threads:
         thread.join(60)
     assert sorted(ended) == list(range(24))
-    assert sum(thread.name == "servicebus-deadlines" for thread in threading.enumerate()) == 1
+    assert sum(thread.name == "amqp-deadlines" for thread in threading.enumerate()) == 1
 
 
 def test_a_process_that_was_forked_ends_its_own_calls(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -11,13 +11,13 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
+from common.azure_amqp.address import ServiceBusAddress, read_address
 from common.bus.ports import Provision, QueueNeed, TopicNeed
 from common.errors import PermanentError, Stopped, TransientError
 from common.message import Message
 from common.retry import Backoff
 from common.servicebus import management as servicebus_management
 from common.servicebus import provision as provisioning
-from common.servicebus.address import ServiceBusAddress, read_address
 from common.servicebus.entities import Entities
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
-import common.servicebus.connection.websocket
+import common.azure_amqp.websocket
 import common.servicebus.sender
+from common.azure_amqp.deadline import Guard
 from common.bus.ports import QueueNeed
 from common.errors import ConfigurationError, TransientError
 from common.message import Message
-from common.servicebus.connection.deadline import Guard
 from common.servicebus.listening import listen
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
@@ -101,8 +101,8 @@ def test_what_a_dead_process_has_left_to_send_over_websocket_is_soon_given_up(
         connected(transport, guard)
         made.append(transport)
 
-    connected = common.servicebus.connection.websocket.connect
-    monkeypatch.setattr(common.servicebus.connection.websocket, "connect", connect)
+    connected = common.azure_amqp.websocket.connect
+    monkeypatch.setattr(common.azure_amqp.websocket, "connect", connect)
     settings = through(proxy, emulator, ca_file=ca) if proxied else in_the_clear(emulator)
     with closing(ServiceBus.of(settings)) as bus, closing(bus.sender("plain")) as sender:
         sender.send([Message(b"x", "m")])

@@ -12,7 +12,7 @@ import pytest
 from azure.servicebus.management import ServiceBusAdministrationClient
 from typer.testing import CliRunner
 
-from common.servicebus.address import read_address
+from common.azure_amqp.address import read_address
 from common.servicebus.management import administration
 from dstream.cli import app
 from dstream.emulators import Login

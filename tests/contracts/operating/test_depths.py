@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
+from common.azure_amqp.address import read_address
 from common.bus.depths import Depth
 from common.errors import TransientError
-from common.servicebus.address import read_address
 from common.servicebus.operating.depths import Depths
 from tests.contracts.check.conftest import Place
 

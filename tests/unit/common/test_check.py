@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from common.azure_amqp.address import ServiceBusAddress
 from common.check import Outcome
 from common.errors import TransientError
 from common.servicebus import check as check_entities
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check import topic_findings
 from common.servicebus.check_clock import judge_clock, seconds_ahead
 from common.servicebus.management import AT_ONCE

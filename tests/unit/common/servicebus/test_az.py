@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
+from common.azure_amqp import refusals
+from common.azure_amqp.address import read_address
 from common.bus.ports import Storage
 from common.check import NOT_KNOWN, Finding, Fix, Outcome, Tool
 from common.errors import PermanentError
-from common.servicebus import refusals
-from common.servicebus.address import read_address
 from common.servicebus.entities import Keeping, QueueFacts, TopicFacts
 from common.servicebus.findings import judge_queue, judge_topic
 from common.servicebus.remedies.az import IF_EMPTY, Entity, entity_of, granted

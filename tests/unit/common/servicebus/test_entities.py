@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 
+from common.azure_amqp.address import read_address
 from common.errors import TransientError
 from common.servicebus import entities as servicebus_entities
 from common.servicebus import management as servicebus_management
-from common.servicebus.address import read_address
 from common.servicebus.entities import AT_ONCE_THROTTLED, Entities, TopicFacts
 from common.servicebus.management import AT_ONCE
 

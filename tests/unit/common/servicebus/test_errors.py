@@ -31,9 +31,9 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
+from common.azure_amqp.refusals import Credential
 from common.errors import EntityDisabled, EntityUnavailable, LockLost, Throttled, TransientError
 from common.servicebus.errors import quiet_sdk, refusal, translate, translated
-from common.servicebus.refusals import Credential
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from azure.core.pipeline.transport import RequestsTransport
 from urllib3 import HTTPConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError, ProxyError, ReadTimeoutError
 
+from common.azure_amqp.address import Proxy, Way, read_address
 from common.errors import ConfigurationError, PermanentError, TransientError
-from common.servicebus.address import Proxy, Way, read_address
 from common.servicebus.management import _Redirected, management_address, management_error
 
 KEY = ";SharedAccessKeyName=p;SharedAccessKey=k"

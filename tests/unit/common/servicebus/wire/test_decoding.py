@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import common.servicebus.wire.decoding
+from common.azure_amqp.encoding import encoded
 from common.message import Message, Opaque
 from common.servicebus.wire.decoding import decoded
-from common.servicebus.wire.encoding import encoded
-from tests.unit.common.servicebus.wire.test_encoding import messages
+from tests.unit.common.azure_amqp.test_encoding import messages
 
 WHOLE = Message(
     b"{}",

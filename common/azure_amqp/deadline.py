@@ -1,8 +1,8 @@
-"""A limit for every call to Service Bus that really ends it: when the time is up, the call's socket is shut down.
+"""A limit for every call over AMQP that really ends it: when the time is up, the call's socket is shut down.
 
-azure-servicebus 7.15 has no timeout for its TLS handshake and its sign-in, and it checks its other timeouts only between frames. A peer that
-stops within a frame, or sends an octet now and then, prevents those checks. So one thread watches all calls of a process. It wakes when a call is
-overdue, shuts down that call's socket, and the SDK's own wait ends with an error.
+azure-servicebus 7.15 and azure-eventhub 5.15 have no timeout for their TLS handshake and their sign-in, and they check their other timeouts
+only between frames. A peer that stops within a frame, or sends an octet now and then, prevents those checks. So one thread watches all calls of
+a process. It wakes when a call is overdue, shuts down that call's socket, and the SDK's own wait ends with an error.
 
 A call that has returned is never cut: leaving the guard and cutting exclude each other. Costs about a microsecond a call.
 """
@@ -124,7 +124,7 @@ class _Watch:
     def begin(self, guard: Guard, until: float) -> None:
         with self._changed:
             if self._thread is None:
-                watching = threading.Thread(target=self._run, name="servicebus-deadlines", daemon=True)
+                watching = threading.Thread(target=self._run, name="amqp-deadlines", daemon=True)
                 watching.start()  # may fail where threads are short: then the next call tries it again
                 self._thread = watching
             elif until < self._wakes_at:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.servicebus.refusals import UNKNOWN, Credential, missing, read
+from common.azure_amqp.refusals import UNKNOWN, Credential, missing, read
 
 POLICY = Credential("the policy sender of ns", identity=False)
 IDENTITY = Credential("the identity at ns", policy=False)

@@ -1,7 +1,8 @@
 """AMQP over WebSocket: makes the connection within a guard's time. TCP, to the namespace or to an HTTP proxy, a tunnel, TLS, the handshake.
 
-azure-servicebus 7.15 leaves all of it to websocket-client, which allows a second for each step and hides its socket. Here websocket-client
-makes only the handshake. The protocol: RFC 6455 and https://docs.oasis-open.org/amqp-bindmap/amqp-wsb/v1.0/amqp-wsb-v1.0.html
+azure-servicebus 7.15 and azure-eventhub 5.15 leave all of it to websocket-client, which allows a second for each step and hides its socket. Here
+websocket-client makes only the handshake. The protocol: RFC 6455 and
+https://docs.oasis-open.org/amqp-bindmap/amqp-wsb/v1.0/amqp-wsb-v1.0.html
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from urllib.parse import urlsplit
 
 import websocket
 
+from common.azure_amqp.address import Proxy
+from common.azure_amqp.deadline import Guard
+from common.azure_amqp.dialling import dialled, unreachable, untrusted
 from common.errors import TransientError
-from common.servicebus.address import Proxy
-from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.dialling import dialled, unreachable, untrusted
 
 PORT = 443
 """The port of a namespace for WebSockets."""

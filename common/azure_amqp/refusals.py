@@ -1,4 +1,4 @@
-"""Service Bus's refusals of a credential, a right or a name, in plain words and with a hint. Pure; knows no SDK.
+"""Refusals of a credential, a right or a name by Azure's AMQP services, in plain words and with a hint. Pure; knows no SDK.
 
 The service's own words follow the plain ones: they hold the tracking id that Microsoft's support asks for.
 https://learn.microsoft.com/azure/service-bus-messaging/service-bus-troubleshooting-guide
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The refused key or identity, as the configuration names it. Never a secret."""
+    """The refused key or identity, as the configuration names it. Never a secret. `service`: how the names of its roles begin."""
 
     name: str = "the key or identity"
     policy: bool = True
     identity: bool = True
+    service: str = "Azure Service Bus"
 
 
 UNKNOWN = Credential()
@@ -30,11 +31,7 @@ class Refusal:
     hint: str
 
 
-_ROLES = {
-    "Send": "Azure Service Bus Data Sender",
-    "Listen": "Azure Service Bus Data Receiver",
-    "Manage": "Azure Service Bus Data Owner",
-}
+_ROLES = {"Send": "Data Sender", "Listen": "Data Receiver", "Manage": "Data Owner"}
 
 _CLAIMS = re.compile(r"([A-Z]\w+(?:,\s*[A-Z]\w+)*)'? claim(?:\(s\)|s|) (?:are |is |)required")
 _RESOURCE = re.compile(r"Resource:? '(?:sb://[^/']+/)?([^']+)'")
@@ -96,6 +93,6 @@ def _right(claims: str, words: str, who: Credential) -> Refusal:
         )
     if who.identity:
         ways.append(
-            f"give the identity the role {_ROLES.get(right, _ROLES['Manage'])}{on or ' on the namespace'}; it takes minutes to hold"
+            f"give the identity the role {who.service} {_ROLES.get(right, _ROLES['Manage'])}{on or ' on the namespace'}; it takes minutes to hold"
         )
     return Refusal(f"{who.name} lacks the right {right}{on}", "; or ".join(ways))

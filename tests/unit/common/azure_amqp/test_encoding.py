@@ -14,10 +14,10 @@ from azure.servicebus._pyamqp._decode import decode_payload  # the SDK's own rea
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.azure_amqp.encoding import encoded
 from common.message import Message, PropertyValue, weight
 from common.servicebus.wire import batches as servicebus_batches
 from common.servicebus.wire.batches import add, supported
-from common.servicebus.wire.encoding import encoded
 from common.servicebus.wire.messages import to_sdk
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.message import parse_message, split_batch

@@ -1,7 +1,7 @@
 """Makes one of the SDK's connections within a guard's time: DNS, the TCP connection, TLS. An error names what could not be reached, and why.
 
-azure-servicebus 7.15 makes and opens a connection in one call, so the changes here are made in between: to single objects, and to none in an
-SDK that is built otherwise.
+azure-servicebus 7.15 and azure-eventhub 5.15 make and open a connection in one call, so the changes here are made in between: to single
+objects, and to none in an SDK that is built otherwise.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.dialling import CONNECT_TIMEOUT, addresses_of, unreachable, untrusted
+from common.azure_amqp.deadline import Guard
+from common.azure_amqp.dialling import CONNECT_TIMEOUT, addresses_of, unreachable, untrusted
 
 
 def bound_reaching(handler: Any, guard: Guard) -> None:
@@ -56,7 +56,7 @@ def _bound(transport: Any, guard: Guard) -> None:
 
 
 def _bound_websocket(transport: Any, guard: Guard) -> None:
-    from common.servicebus.connection.websocket import connect  # only a WebSocket needs its library
+    from common.azure_amqp.websocket import connect  # only a WebSocket needs its library
 
     transport.connect = lambda: connect(transport, guard)
 

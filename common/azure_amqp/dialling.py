@@ -6,9 +6,9 @@ import socket
 import ssl
 from ipaddress import ip_address
 
+from common.azure_amqp.deadline import Guard
 from common.errors import TransientError
 from common.in_time import in_time
-from common.servicebus.connection.deadline import Guard
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one address to accept a connection: enough for a first packet that is lost and sent again."""

@@ -1,4 +1,5 @@
-"""The address of a Service Bus namespace, and the right to use it: a connection string, read and checked, or an identity. No I/O, no SDK.
+"""The address of a namespace, of Service Bus or Event Hubs, and the right to use it: a connection string, read and checked, or an identity.
+No I/O, no SDK.
 
 No secret shows in a repr or an error.
 """
@@ -11,8 +12,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
+from common.azure_amqp.refusals import Credential
 from common.errors import ConfigurationError
-from common.servicebus.refusals import Credential
 
 if TYPE_CHECKING:
     from common.azure_identity import Identity

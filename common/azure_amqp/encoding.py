@@ -41,6 +41,9 @@ FIELDS: Final = (
 )
 """The fields of the properties section, in its order, by their names in `Message` (part 3, 3.2.4)."""
 
+DURABLE: Final = b"\x00\x53\x70\xc0\x06\x05\x41\x40\x40\x40\x40"
+"""The header of a message that is durable, which is what the SDK for Event Hubs writes of one with a partition key."""
+
 _SHORT: Final = 255
 """Texts and binaries of up to so many octets, and lists and maps of fewer, are written with a length of one octet."""
 
@@ -93,7 +96,7 @@ def encoded(message: Message, *, now: float) -> bytes | None:
     if milliseconds is not None:
         parts.append(_HEADER + _list((_NULL, _NULL, _uint(min(milliseconds, _LONGEST_LIFE)), _NULL, _NULL)))
     if partition is not None:
-        parts.append(_ANNOTATIONS + _map(_PARTITION_KEY + _text(partition), 1))
+        parts.append(keyed(partition))
     parts.append(_properties(message, milliseconds, now))
     try:
         parts.append(_application_properties(message.application_properties))
@@ -102,6 +105,22 @@ def encoded(message: Message, *, now: float) -> bytes | None:
     body = message.body
     parts.append(_DATA + _binary(body))
     return b"".join(parts)
+
+
+def event_of(message: Message, key: str) -> bytes | None:
+    """The octets of `message` as an event of Event Hubs with this partition key, equal to those of azure-eventhub for what that accepts; None
+    when the SDK must write it, or refuse it. An event has no time to live. Raises UnicodeEncodeError for a lone surrogate.
+    """
+    try:
+        held = _application_properties(message.application_properties)
+    except _Unwritten:
+        return None
+    return b"".join((DURABLE, keyed(key), _properties(message, None, 0.0), held, _DATA, _binary(message.body)))
+
+
+def keyed(key: str) -> bytes:
+    """The section of annotations with a partition key and nothing else."""
+    return _ANNOTATIONS + _map(_PARTITION_KEY + _text(key), 1)
 
 
 def _properties(message: Message, milliseconds: int | None, now: float) -> bytes:

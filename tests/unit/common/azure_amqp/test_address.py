@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from common.azure_amqp.address import Proxy, read_address
 from common.errors import ConfigurationError
-from common.servicebus.address import Proxy, read_address
 from common.servicebus.namespace import ServiceBus
 
 SECRET = "c2VjcmV0LXZhbHVlKys9="

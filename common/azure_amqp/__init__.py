@@ -1,0 +1,1 @@
+"""What the clients of Azure's AMQP services share: addresses, deadlines, connections, refusals, octets. Knows no SDK by name."""

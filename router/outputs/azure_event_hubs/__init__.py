@@ -1,0 +1,1 @@
+"""The output to Azure Event Hubs."""
