@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.cel.filters import FilterFailed
 from common.errors import PermanentError
 from ingester.change import Change
 from ingester.position import Position
@@ -19,10 +20,6 @@ _HINT = (
     'correct the filter, or set on_filter_error = "dead_letter": a running ingester takes both over at once; '
     "a provider has no dead letters, and needs a start with the corrected filter"
 )
-
-
-class FilterFailed(Exception):
-    """Why a filter has no answer for a change, in words that name no value of the row."""
 
 
 class FilterStops(PermanentError):

@@ -14,14 +14,15 @@ from typing import Final
 
 import orjson
 
+from common.cel.filters import METADATA, Filter, FilterFailed
 from ingester.change import Change, Operation
 from ingester.shape.columns import SentColumn, ShapeRefused, fitted, sent_columns
-from ingester.shape.filters import METADATA, Filter, compile_filter
+from ingester.shape.filters import compile_filter
 from ingester.shape.masking import Masking, masking
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn, CaptureInstance
-from ingester.transform import FilterFailed, Transform
+from ingester.transform import Transform
 
 _SHAPES: Final = 1024
 """How many compiled shapes are cached: a worker gets every table in time, some with two capture instances."""

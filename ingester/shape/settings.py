@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from common.cel.filters import FilterError, FilterText, lacking
 from common.config.settings import Location, MapBlock, Settings
 from common.errors import PermanentError
 from ingester.change import OPERATION_NAMES, Operation
-from ingester.shape.filters import FilterError, FilterText, compile_filter, lacking
+from ingester.shape.filters import compile_filter
 from ingester.shape.mask import MaskText
 from ingester.shape.table_shape import OnFilterError, TableShape
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from common.cel.filters import FilterFailed
 from common.names import TableName
 from ingester.change import Change, Operation
 from ingester.position import Position
 from ingester.slices import SliceResult, Trouble
 from ingester.source import Part
-from ingester.transform import FilterFailed, SetAside, Transform
+from ingester.transform import SetAside, Transform
 from ingester.worker import Worker
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import PERSONS, position

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from common.cel.filters import FilterFailed
 from common.names import TableName
 from ingester.change import Change
 from ingester.driver.loop import Loop
@@ -17,7 +18,6 @@ from ingester.history.rules import NO_SNAPSHOTS
 from ingester.shape.columns import ShapeRefused
 from ingester.shape.mask import Mask, mask_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
-from ingester.transform import FilterFailed
 from tests.fakes.ingester import ORDERS, PERSONS, instance
 from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.driver.test_reconfigure import ITEMS, LOCKS, RHYTHM, during_the_first_page, events, with_items

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ingester.shape.filters import FilterError, FilterFailed, compile_filter
+from common.cel.filters import FilterError, FilterFailed
+from ingester.shape.filters import compile_filter
 
 CASES: dict[str, list[tuple[str, str]]] = json.loads(
     (Path(__file__).parents[3] / "golden" / "cel.json").read_text(encoding="utf-8")

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.cel import filters
+from common.cel.expression import LONGEST, MOST_PLUSES
+from common.cel.filters import Filter, FilterError, FilterFailed
 from common.errors import PermanentError
-from ingester.shape import filters
-from ingester.shape.expression import LONGEST, MOST_PLUSES
-from ingester.shape.filters import Filter, FilterError, FilterFailed, compile_filter
+from ingester.shape.filters import compile_filter
 
 SECRET = "Jaroslava 4111-1111"
 ROW: dict[str, object] = {
@@ -303,11 +304,11 @@ def test_one_filter_serves_several_threads() -> None:
 
 def test_without_the_library_a_filter_is_refused_and_a_setting_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A router reads the ingester's settings too, and its image has no CEL."""
-    filters._library.cache_clear()
+    filters._environment.cache_clear()
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     with pytest.raises(PermanentError, match="cel_expr_python, which is not installed") as raised:
         compile_filter("data.OnlyHere == 1")
     assert "dstream-cdc[ingester]" in str(raised.value.hint)
     assert filters._checked("data.OnlyHere ==") == "data.OnlyHere =="
     monkeypatch.undo()
-    filters._library.cache_clear()
+    filters._environment.cache_clear()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from common.cel import filters
 from common.config.bind import read
 from common.config.values import complain
 from ingester.change import Operation
 from ingester.settings import from_document
-from ingester.shape import filters
 from ingester.shape.mask import Mask
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from tests.unit.ingester.test_settings import complaints, load, source
@@ -182,12 +182,12 @@ def test_a_mistake_in_a_filter_shows_no_value_of_the_environment(
 
 @contextmanager
 def without_the_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    filters._library.cache_clear()
+    filters._environment.cache_clear()
     filters.compile_filter.cache_clear()
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "cel_expr_python", None)
         yield
-    filters._library.cache_clear()
+    filters._environment.cache_clear()
 
 
 def test_a_router_without_the_library_reads_a_file_with_filters(
@@ -210,7 +210,8 @@ def test_an_ingester_without_the_library_is_refused_where_a_filter_stands_and_on
         found = complaints(tmp_path, source("  " + one + other))
         assert complaints(tmp_path, source("")) == []
     lacks = (
-        "filter needs the Python package cel_expr_python, which is not installed: pip install 'dstream-cdc[ingester]'"
+        "filter needs the Python package cel_expr_python, which is not installed: "
+        "pip install 'dstream-cdc[ingester]' for an ingester, 'dstream-cdc[routes]' for a router"
     )
     assert [told for _, told in found] == [f"ingester.shape.{lacks}", f"ingester.tables_overrides.overrides.{lacks}"]
     assert found[0][0] != found[1][0]

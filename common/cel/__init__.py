@@ -1,0 +1,1 @@
+"""CEL: expressions over a change, for filters of tables and of routes."""
