@@ -25,6 +25,7 @@ Reason = Literal[
     "Refused",
     "Oversize",
     "FilterFailed",
+    "RouteFailed",
 ]
 
 REASONS: Final = frozenset(get_args(Reason))

@@ -1,0 +1,1 @@
+"""Routes: which outputs get a message. Decides only."""

@@ -1,0 +1,103 @@
+"""The `route` blocks of the router. What they decide is in table.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field, create_model
+
+from common.cel.filters import FilterText
+from common.config.settings import Location, Settings
+from router.routing.streams import StreamPattern
+
+DEFAULT = "default"
+"""The name of the output that has no label."""
+
+
+def _pattern(text: str) -> str:
+    StreamPattern.parse(text)
+    return text
+
+
+def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
+    if not texts:
+        raise ValueError("names nothing")
+    return texts
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("names an output twice")
+    return _some(names)
+
+
+_From = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], AfterValidator(_some)]
+
+
+class _Route(Settings):
+    when: FilterText | None = Field(
+        default=None,
+        description=(
+            "A filter, a CEL expression over `metadata`, `data` and `before` as in shape.md: the route takes the changes for which it is true. "
+            "Application properties have `OperationType`, `Schema`, `TableName`, `Database`, `LSN`, `Destination` and `SchemaVersion`, so that a "
+            "filter of these alone is cheap; any other reads the message's body. It needs `pip install dstream-cdc[routes]`. None, the default: all."
+        ),
+    )
+    to: Annotated[tuple[str, ...], AfterValidator(_each_once)] = Field(
+        description="The outputs, by their labels; the one without a label is `default`."
+    )
+    topic: str | None = Field(
+        default=None,
+        description=(
+            "The place in these outputs in place of the one that each output's own setting gives, with the same placeholders: a topic, subject, "
+            "table, index or folder. None, the default: the output's own."
+        ),
+    )
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The setting `from`, which is no name in Python."""
+        found: tuple[str, ...] = getattr(self, "from")
+        return found
+
+
+if TYPE_CHECKING:
+    RouteBlock = _Route
+else:
+    RouteBlock = create_model(
+        "RouteBlock",
+        __base__=_Route,
+        __module__=__name__,
+        **{
+            "from": (
+                _From,
+                Field(
+                    default=("*.*",),
+                    description=(
+                        "Tables and patterns of them as in `tables` (`Persons`, `sales.*`), or topics (`server.database.*.events`); `!` takes "
+                        'away. `["*.*"]`, the default, is every table, so that a route without it is a filter or a copy of everything.'
+                    ),
+                ),
+            )
+        },
+    )
+    RouteBlock.__doc__ = (
+        """One route: of the messages from these tables, those for which `when` is true go to these outputs."""
+    )
+
+
+def unknown_outputs(
+    routes: Iterable[RouteBlock], outputs: Collection[str], near: Callable[[str], str]
+) -> Iterable[tuple[Location, str]]:
+    """For `conflicts` of the block around them. `near` names what may have been meant."""
+    for number, route in enumerate(routes):
+        for at, name in enumerate(route.to):
+            if name not in outputs:
+                yield ("route", number, "to", at), f'names the output "{name}", which no block has{near(name)}'
+
+
+def routes_in(given: Mapping[str, Any]) -> Collection[str]:
+    """The outputs that the routes in raw settings name, for checks of settings that may be wrong."""
+    blocks = given.get("route", ())
+    return {name for block in blocks if isinstance(block, Mapping) for name in block.get("to", ())}

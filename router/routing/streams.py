@@ -1,0 +1,62 @@
+"""Which streams a route takes: names and patterns of tables, as in `tables`, or of topics. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from common.names import TableName, parts_of
+from common.table_selection import TablePattern
+
+_TAKES = "!"
+_WILD = re.compile(r"[*?]")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPattern:
+    """One entry. `table`: None where the entry has more parts than a table's name and can only be a topic's."""
+
+    text: str
+    excludes: bool
+    table: TablePattern | None
+    topic: str
+
+    @classmethod
+    def parse(cls, text: str) -> StreamPattern:
+        """Raises ValueError."""
+        bare = text.strip()
+        excludes = bare.startswith(_TAKES)
+        if excludes:
+            bare = bare.removeprefix(_TAKES).strip()
+        if not bare or bare.startswith(_TAKES):
+            raise ValueError("must be a table such as Persons or sales.*, or a topic; ! takes one away")
+        table = TablePattern.parse(bare) if len(parts_of(bare)) <= 2 else None
+        return cls(text.strip(), excludes, table, _expression(bare.lower()))
+
+    def matches(self, topic: str, table: TableName | None) -> bool:
+        """`topic` in lower case. `table`: None where it is unknown."""
+        if self.table is not None and table is not None and self.table.matches(table):
+            return True
+        return _compiled(self.topic).fullmatch(topic) is not None
+
+
+def matches(patterns: Sequence[StreamPattern], topic: str, table: TableName | None) -> bool:
+    """Whether one includes the stream and none takes it away. Only entries that take away: they do so from all."""
+    if any(each.excludes and each.matches(topic, table) for each in patterns):
+        return False
+    including = [each for each in patterns if not each.excludes]
+    return not including or any(each.matches(topic, table) for each in including)
+
+
+def _expression(text: str) -> str:
+    """`*` stands for any characters, dots included: topics of one server begin alike."""
+    return "".join(
+        ".*" if each == "*" else "." if each == "?" else re.escape(each) for each in re.sub(r"\*+", "*", text)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.DOTALL)

@@ -1,0 +1,120 @@
+"""The routes of a configuration, ready to be asked: to which outputs, and to which place in each, a message goes. Pure.
+
+Without a route everything goes to the default output. A table that no route names goes there as well: a route for one table says nothing of
+another. Of a table that a route names, a message goes to every output of every route that takes it, once to each place; if none takes it, it goes
+nowhere, which is what its filters say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from common.cel.filters import Filter, compile_filter
+from common.message import Message
+from common.names import TableName
+from router.routes import named_table
+from router.routing.conditions import Asked
+from router.routing.settings import DEFAULT, RouteBlock
+from router.routing.streams import StreamPattern, matches
+
+_RENAMED = "@"
+"""Between a topic and the place that a route gives it. No topic's name has it."""
+
+_MOST_KEPT = 20_000
+"""Streams whose routes are remembered: their names come with messages."""
+
+
+class Target(NamedTuple):
+    """`key`: of the stream in the output's publishers (`key_of`)."""
+
+    output: str
+    key: str
+
+
+def key_of(topic: str, place: str | None) -> str:
+    """The key of a stream: its topic in lower case, and the place of a route that gives it another."""
+    return topic if place is None else f"{topic}{_RENAMED}{place}"
+
+
+def parts_of_key(key: str) -> tuple[str, str | None]:
+    """The topic, and the place of a route as it is written there."""
+    topic, renamed, place = key.partition(_RENAMED)
+    return topic, place if renamed else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    patterns: tuple[StreamPattern, ...]
+    when: Filter | None
+    outputs: tuple[str, ...]
+    place: str | None
+
+    def targets(self, topic: str) -> tuple[Target, ...]:
+        key = key_of(topic, self.place)
+        return tuple(Target(output, key) for output in self.outputs)
+
+
+class RouteTable:
+    """Callable from any thread."""
+
+    def __init__(self, routes: Sequence[RouteBlock], table_of: Callable[[str], TableName | None]) -> None:
+        """`table_of`: the table of a topic, as far as its name shows it, for messages that do not say their table.
+
+        Raises PermanentError where a filter needs a library that is not installed.
+        """
+        self._routes = tuple(
+            _Route(
+                tuple(map(StreamPattern.parse, route.tables)),
+                None if route.when is None else compile_filter(route.when),
+                route.to,
+                route.topic,
+            )
+            for route in routes
+        )
+        self._table_of = table_of
+        self._known: dict[tuple[str, TableName | None], tuple[_Route, ...]] = {}
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """Those that get something; the default among them, because of tables that no route names."""
+        return frozenset({DEFAULT}.union(*(route.outputs for route in self._routes)))
+
+    def streams(self, topic: str, table: TableName | None) -> tuple[Target, ...]:
+        """Where messages of `topic` may go, whatever their filters say."""
+        routes = self._of(topic, table)
+        return _each_once(target for route in routes for target in route.targets(topic)) if routes else _usual(topic)
+
+    def targets(self, message: Message, topic: str) -> tuple[Target, ...]:
+        """Where `message` goes, whose topic is `topic` in lower case; nowhere is an answer. Raises FilterFailed."""
+        routes = self._of(topic, named_table(message))
+        if not routes:
+            return _usual(topic)
+        if len(routes) == 1 and routes[0].when is None:
+            return routes[0].targets(topic)
+        asked = Asked(message)
+        return _each_once(
+            target
+            for route in routes
+            if route.when is None or asked.fits(route.when)
+            for target in route.targets(topic)
+        )
+
+    def _of(self, topic: str, table: TableName | None) -> tuple[_Route, ...]:
+        found = self._known.get((topic, table))
+        if found is None:
+            name = table or self._table_of(topic)
+            found = tuple(route for route in self._routes if matches(route.patterns, topic, name))
+            if len(self._known) >= _MOST_KEPT:
+                self._known = {}
+            self._known[topic, table] = found
+        return found
+
+
+def _usual(topic: str) -> tuple[Target, ...]:
+    return (Target(DEFAULT, topic),)
+
+
+def _each_once(targets: Iterable[Target]) -> tuple[Target, ...]:
+    return tuple(dict.fromkeys(targets))
