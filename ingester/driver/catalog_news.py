@@ -9,6 +9,7 @@ import structlog
 from common.clock import SteadyClock
 from common.errors import DStreamError
 from ingester.driver.tables import TrackedTable, drift, superseded_notes
+from ingester.shape.columns import SLIPS
 from ingester.shape.summary import doubts, in_clear, left_out, limits, masked, sent_of
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
 from ingester.source import CaptureInstance, Hints, TableState
@@ -106,7 +107,7 @@ def note_slips(names: Sequence[str]) -> None:
         log.warning(
             "shape names columns that no table captures",
             columns=list(names),
-            hint="correct the names in ingester.shape, whose columns may be sent in clear; nothing, if a table with them comes later",
+            hint=SLIPS,
         )
 
 

@@ -15,6 +15,7 @@ from common.names import TRANSACTIONS, TableName
 from ingester.driver.schedule import Rhythm
 from ingester.history.rules import SnapshotRules, TableRules
 from ingester.settings import IngesterSettings
+from ingester.shape.counted import LEAVES_OUT
 from ingester.shape.settings import filter_conflicts
 from ingester.shape.table_shape import TableShape
 
@@ -87,16 +88,13 @@ def plan(settings: IngesterSettings, tables: Rhythms, in_force: Shapes, new: Ing
     A table that is only spelled differently (`persons` for `Persons`) stays as it is: two names would have two locks.
     """
     running = {table.key.lower(): table for table in tables}
-    names = {table: running.get(table.key.lower(), table) for table in rhythms(_besides_transactions(settings, new))}
+    paces = rhythms(_besides_transactions(settings, new))
+    names = {table: running.get(table.key.lower(), table) for table in paces}
     found = shapes(new, names=names)
     unfit = {table: why for table, shape in found.items() if (why := _unfit(shape, in_force.get(table), settings, new))}
     kept = {table: _limited_as(found[table], in_force[table]) for table in unfit if table in in_force}
     waiting = unfit.keys() - tables.keys()
-    wanted = {
-        names[table]: rhythm
-        for table, rhythm in rhythms(_besides_transactions(settings, new)).items()
-        if names[table] not in waiting
-    }
+    wanted = {names[table]: rhythm for table, rhythm in paces.items() if names[table] not in waiting}
     changes = TableChanges(
         added={table: rhythm for table, rhythm in wanted.items() if table not in tables},
         removed=frozenset(tables.keys() - wanted.keys()),
@@ -117,7 +115,7 @@ def _unfit(
     shape: TableShape, in_force: TableShape | None, settings: IngesterSettings, new: IngesterSettings
 ) -> str | None:
     """The setting that `shape` needs as `new` has it and that is not in force: `settings` has it as it was at the start."""
-    if settings.transactions and (shape.filter or shape.skip_operations or shape.skip_unchanged):
+    if settings.transactions and any(getattr(shape, setting) for setting in LEAVES_OUT):
         return "transactions"  # `new` has them off: its counts are of every change
     if shape.filter is None or (in_force is not None and shape.filter == in_force.filter):
         return None

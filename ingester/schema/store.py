@@ -6,7 +6,6 @@ is the same message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,12 +34,4 @@ class SchemaStore(Protocol):
 
         Raises LeaseLost when a newer owner has claimed the table, TransientError when another version has this number by now.
         """
-        ...
-
-
-class SchemaHistory(Protocol):
-    """What a person sees of it."""
-
-    def of(self, table: TableName) -> Sequence[KeptSchema]:
-        """All versions of the table, in their order; none where nothing was ever kept."""
         ...

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from common.check import BY_EDITING, Finding, failed, ok, warn
 from ingester.shape.columns import (
+    SLIPS,
     SentColumn,
     ShapeRefused,
     refuse_uncovered,
@@ -41,8 +42,7 @@ def judge_defaults(shapes: Iterable[TableShape], instances: Sequence[CaptureInst
     """A warning about names in the defaults that no table captures. `instances`: of all tables."""
     names = with_nearest(uncaptured(shapes, instances), instances) if instances else ()
     if names:
-        hint = "correct the names in ingester.shape, whose columns may be sent in clear; nothing, if a table with them comes later"
-        yield warn("shape", f"names columns that no table captures: {', '.join(names)}", hint, fix=BY_EDITING)
+        yield warn("shape", f"names columns that no table captures: {', '.join(names)}", SLIPS, fix=BY_EDITING)
 
 
 def columns_read(shape: TableShape, instance: CaptureInstance) -> tuple[str, ...] | None:

@@ -96,6 +96,12 @@ def refuse_uncovered(shape: TableShape, older: Iterable[CaptureInstance], newer:
             )
 
 
+SLIPS = (
+    "correct the names in ingester.shape, whose columns may be sent in clear; nothing, if a table with them comes later"
+)
+"""What to do about `uncaptured` names."""
+
+
 def uncaptured(shapes: Iterable[TableShape], instances: Iterable[CaptureInstance]) -> tuple[str, ...]:
     """The names in the defaults of all tables that no table has a column for."""
     named = {name.casefold(): name for shape in shapes for name in shape.shared}

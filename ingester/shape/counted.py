@@ -8,7 +8,8 @@ from typing import Any
 from common.config.settings import Location
 from common.names import TRANSACTIONS, TableName
 
-_LEAVES_OUT = ("filter", "skip_operations", "skip_unchanged")
+LEAVES_OUT = ("filter", "skip_operations", "skip_unchanged")
+"""Settings of a shape by which some changes are not sent."""
 
 
 def uncountable(data: Mapping[str, Any], names: Iterable[TableName]) -> Iterator[tuple[Location, str]]:
@@ -28,7 +29,7 @@ def uncountable(data: Mapping[str, Any], names: Iterable[TableName]) -> Iterator
 
 def _left_out(at: Location, block: Any) -> Iterator[tuple[Location, str]]:
     if isinstance(block, Mapping):
-        for setting in _LEAVES_OUT:
+        for setting in LEAVES_OUT:
             if block.get(setting):
                 yield (
                     (*at, setting),
