@@ -11,16 +11,15 @@ import argparse
 import errno
 import itertools
 import json
-import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 from emulators.certificates import TlsSettings
 from emulators.standard_input import watch_standard_input
+from emulators.stopping import stopped_by_signals
 
 from .description import InvalidEntity
 from .faults import catalogue
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     raise_file_limit()
     stop = threading.Event()
-    with _stopped_by_signals(stop):
+    with stopped_by_signals(stop):
         if options.stop_with_stdin:
             watch_standard_input(on_end=stop.set)
         try:
@@ -73,21 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
                 print(_TAKEN, file=sys.stderr)
             return 1
-
-
-@contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`; afterwards they do what they did before."""
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _serve(options: argparse.Namespace, asked: Sequence[Asked], stop: threading.Event) -> int:

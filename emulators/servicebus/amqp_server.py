@@ -1,4 +1,4 @@
-"""The AMQP side of the emulator, on one event loop: its ports, its clients, the clock that ticks, and what must be kept.
+"""The AMQP side of an emulator, on one event loop: its ports, its clients, the clock that ticks, and what must be kept.
 
 When what was noted cannot be kept, everybody is hung up on before anything is answered, and the loop stops.
 """
@@ -9,15 +9,10 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, Protocol
 
-from .entities.namespace import Namespace
 from .faults.injection import Faults
-from .journal import Journal
-from .links.broker import ClientBroker
-from .sas import AccessPolicies
-from .throttle import CreditMeter
-from .transport.amqp_transport import AmqpTransport
+from .transport.amqp_transport import AmqpTransport, Broker
 from .transport.doorway import HANDSHAKE_TIMEOUT, Doorway
 from .transport.handshake import handshakes
 
@@ -29,26 +24,33 @@ TICK: Final = 0.05
 _log = logging.getLogger(__name__)
 
 
+class Service(Protocol):
+    """What is served: a namespace with its rights."""
+
+    def broker(self, faults: Faults) -> Broker:
+        """For one more connection."""
+        ...
+
+    def sweep(self) -> None:
+        """Do everything that is due."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything noted safe, all of it or nothing. Raises OSError when that cannot be."""
+        ...
+
+
 class AmqpServer:
-    """Clients of one namespace. `clock` in seconds since the Unix epoch; `monotonic`, in seconds, is that of what is idle."""
+    """Clients of one namespace. `name`: of the service, for the log. `monotonic`, in seconds, is the clock of what is idle."""
 
     def __init__(
-        self,
-        policies: AccessPolicies,
-        clock: Callable[[], float],
-        monotonic: Callable[[], float],
-        loop: asyncio.AbstractEventLoop,
-        journal: Journal,
-        meter: CreditMeter,
+        self, name: str, service: Service, monotonic: Callable[[], float], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.loop = loop
         self.faults = Faults()
-        self.meter = meter
-        self.journal = journal
-        self.namespace = Namespace(clock, journal)
         self.transports: set[AmqpTransport] = set()
-        self._policies = policies
-        self._clock = clock
+        self._name = name
+        self._service = service
         self._monotonic = monotonic
         self._ports: list[tuple[str, int, ssl.SSLContext | None]] = []
         self._ticker: asyncio.TimerHandle | None = None
@@ -57,7 +59,7 @@ class AmqpServer:
         self.failure: OSError | None = None
 
     def _amqp(self) -> AmqpTransport:
-        broker = ClientBroker(self.namespace, self._policies, self._clock, self.faults, self.meter)
+        broker = self._service.broker(self.faults)
         return AmqpTransport(self.loop, self._commit, broker, self.transports, self.faults, self._monotonic)
 
     @property
@@ -99,7 +101,7 @@ class AmqpServer:
 
     def _tick(self) -> None:
         self._ticker = self.loop.call_later(TICK, self._tick)
-        self.namespace.sweep()
+        self._service.sweep()
         if not self._commit():
             return
         for transport in list(self.transports):
@@ -108,11 +110,11 @@ class AmqpServer:
     def _commit(self) -> bool:
         """Make safe what was noted. When that fails everybody is hung up on before anything is answered, and the loop stops."""
         try:
-            self.journal.commit()
+            self._service.commit()
         except OSError as error:
             if self.failure is None:
                 self.failure = error
-                _log.critical("the Service Bus emulator stops: %s", error)
+                _log.critical("the %s emulator stops: %s", self._name, error)
                 self.drop()
                 self.loop.stop()
             return False

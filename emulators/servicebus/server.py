@@ -28,8 +28,10 @@ from .administration.inspection import LoopInspection
 from .administration.loop_admin import LoopAdmin
 from .administration.page import render
 from .amqp_server import AmqpServer
-from .faults.injection import Fault
+from .entities.namespace import Namespace
+from .faults.injection import Fault, Faults
 from .journal import Forgetful, Journal
+from .links.broker import ClientBroker
 from .loop_calls import LoopCalls, NotRunning
 from .sas import AccessPolicies
 from .storage.recovery import recover
@@ -40,6 +42,28 @@ ROOT_POLICY: Final = "RootManageSharedAccessKey"
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 """Known to everybody: the emulator listens on the loopback interface and keeps no secrets."""
 DEFAULT_KEYS: Final = {ROOT_POLICY: DEVELOPMENT_KEY}
+
+
+class _Served:
+    """The namespace, as its clients reach it."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        policies: AccessPolicies,
+        clock: Callable[[], float],
+        journal: Journal,
+        meter: CreditMeter,
+    ) -> None:
+        self._namespace = namespace
+        self._policies = policies
+        self._clock = clock
+        self._meter = meter
+        self.sweep = namespace.sweep
+        self.commit = journal.commit
+
+    def broker(self, faults: Faults) -> ClientBroker:
+        return ClientBroker(self._namespace, self._policies, self._clock, faults, self._meter)
 
 
 class ServiceBusEmulator:
@@ -83,13 +107,15 @@ class ServiceBusEmulator:
         self._on_failure = on_failure
         self._loop = asyncio.new_event_loop()
         self._calls = LoopCalls(self._loop)
-        self._amqp = AmqpServer(self._policies, clock, monotonic, self._loop, journal, self._meter)
+        self._namespace = Namespace(clock, journal)
+        served = _Served(self._namespace, self._policies, clock, journal, self._meter)
+        self._amqp = AmqpServer("Service Bus", served, monotonic, self._loop)
         self._wanted: list[tuple[int, ssl.SSLContext | None]] = [(port, None)]
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
-        self.admin = LoopAdmin(self._amqp.namespace, journal, self._calls)
-        over_http = LoopAdmin(self._amqp.namespace, journal, self._calls, lambda: self._meter.charge(MANAGEMENT))
+        self.admin = LoopAdmin(self._namespace, journal, self._calls)
+        over_http = LoopAdmin(self._namespace, journal, self._calls, lambda: self._meter.charge(MANAGEMENT))
         shared: dict[str, Any] = {"keys": keys, "manage": manage, "host": host, "said": self._said, "clock": clock}
         shared["page"] = self._page()
         self._http = AdminServer(over_http, port=http_port, **shared)
@@ -102,7 +128,7 @@ class ServiceBusEmulator:
     def _page(self) -> Callable[[Query], str]:
         """What people see at the management port."""
         inspection = LoopInspection(
-            self._amqp.namespace, self._calls, lambda: len(self._amqp.transports), lambda: self._meter.spent
+            self._namespace, self._calls, lambda: len(self._amqp.transports), lambda: self._meter.spent
         )
         return functools.partial(render, inspection, NAMESPACE)
 
@@ -110,7 +136,7 @@ class ServiceBusEmulator:
         """Put back what is kept and listen on every port. Raises OSError when that cannot be read or a port is taken; then none is."""
         try:
             if self._kept is not None:
-                recover(self._kept, self._amqp.namespace)
+                recover(self._kept, self._namespace)
             self._thread.start()
             self._bound.result()
             self._http.start()

@@ -55,6 +55,14 @@ PLANTED: Mapping[str, tuple[str, str]] = {
     "The router does not need the ingester's dependencies": ("router/tally.py", "orjson"),
     "Inside the Service Bus emulator clients' links know entities, entities stores, stores messages, and never the "
     "other way round": ("emulators/servicebus/properties.py", "emulators.servicebus.server"),
+    "Inside the Event Hubs emulator clients' links know hubs, hubs events, and never the other way round": (
+        "emulators/eventhubs/event.py",
+        "emulators.eventhubs.hub",
+    ),
+    "The Service Bus emulator, on whose AMQP the Event Hubs emulator rests, knows nothing of it": (
+        "emulators/servicebus/throttle.py",
+        "emulators.eventhubs.hub",
+    ),
     "The SQL Server emulator: connections above the wire, Change Data Capture above the engine, the engine above T-SQL": (
         "emulators/sqlserver/results.py",
         "emulators.sqlserver.server",

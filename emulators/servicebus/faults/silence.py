@@ -14,7 +14,7 @@ from .injection import Fault, Server
 
 _HEAD: Final = 8
 _CBS: Final = "$cbs"
-_MANAGEMENT: Final = "/$management"
+_MANAGEMENT: Final = "$management"
 
 
 class Stage(StrEnum):

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-from emulators.servicebus.amqp.connection import MOST_QUEUED, Connection
+from emulators.servicebus.amqp.connection import MOST_QUEUED, Application, Connection
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.faults.injection import Faults
-from emulators.servicebus.links.broker import ClientBroker
+
+
+class Broker(Application, Protocol):
+    """What stands behind one connection."""
+
+    def tick(self) -> None:
+        """Time passes."""
+        ...
+
+    def detach(self, path: str, failure: AmqpError) -> None:
+        """Detach the links to an entity; the path in lower case, empty for all."""
+        ...
 
 
 class AmqpTransport(asyncio.Protocol):
@@ -26,7 +38,7 @@ class AmqpTransport(asyncio.Protocol):
         self,
         loop: asyncio.AbstractEventLoop,
         commit: Callable[[], bool],
-        broker: ClientBroker,
+        broker: Broker,
         open_transports: set[AmqpTransport],
         faults: Faults,
         now: Callable[[], float],

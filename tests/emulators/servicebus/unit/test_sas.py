@@ -16,7 +16,8 @@ from emulators.servicebus.description import QueueDescription, TopicDescription
 from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.entities.node import Node
 from emulators.servicebus.journal import Forgetful
-from emulators.servicebus.links.broker import CbsEndpoint, ClientBroker
+from emulators.servicebus.links.broker import ClientBroker
+from emulators.servicebus.links.claims import CbsEndpoint
 from emulators.servicebus.links.management import ManagementEndpoint
 from emulators.servicebus.links.requests import Request
 from emulators.servicebus.sas import AccessPolicies, InvalidToken

@@ -96,7 +96,7 @@ def assert_nothing_left(emulator: ServiceBusEmulator, connections: int) -> None:
         assert time.monotonic() < end, (server.transports, server._arriving)
         time.sleep(0.005)
     assert len(asyncio.all_tasks(server.loop)) == 0
-    links = {path: len(entry.links) for path, entry in server.namespace._entries.items()}
+    links = {path: len(entry.links) for path, entry in emulator._namespace._entries.items()}
     assert links == {"q": 0, "sessions": 0, "good": connections}
 
 
