@@ -1,4 +1,5 @@
-"""The types of bus: for each, the settings of its blocks and its adapter of `common.bus.ports.Bus`. The one place to add a second.
+"""The types of bus that can hold the ingest queue: for each, the settings of its blocks and its adapter of `common.bus.ports.Bus`. The one place to
+add a second. `router/outputs/registry.py` has the types of outputs.
 
 Nothing else names an adapter. Reading settings does not import one.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from common.bus.ports import Bus
-from common.bus.settings import BusSettings, OutputSettings, QueueSettings
+from common.bus.settings import BusSettings, QueueSettings
 from common.config.by_type import ByType
-from common.servicebus.settings import ServiceBusOutput, ServiceBusQueue, ServiceBusSettings
+from common.servicebus.settings import ServiceBusQueue, ServiceBusSettings
 
 _DEFAULT = "azure_service_bus"
 
@@ -19,13 +20,8 @@ Connection = Annotated[
 ]
 """A block that says how to reach a bus that can hold the ingest queue."""
 
-Output = Annotated[
-    OutputSettings, ByType({_DEFAULT: ServiceBusOutput, "servicebus": ServiceBusOutput}, default=_DEFAULT)
-]
-"""The block of the topics' bus, and of what changes look like there. A bus that can only be sent to is enough."""
-
 Queue = Annotated[QueueSettings, ByType({_DEFAULT: ServiceBusQueue, "servicebus": ServiceBusQueue}, default=_DEFAULT)]
-"""The block of the ingest queue: the same, and what the queue is like."""
+"""The block of the ingest queue: how to reach its bus, and what the queue is like."""
 
 
 def bus_of(settings: BusSettings, *, proven: bool = False) -> Bus:

@@ -62,7 +62,7 @@ class TableName:
     @property
     def key(self) -> str:
         """The key in `cdc_offsets`: `dbo.Persons`. A part with dots or brackets stays in brackets, so no two tables share a key."""
-        return _shortened(".".join(_bare_or_bracketed(part) for part in (self.schema, self.table)), KEY_LIMIT)
+        return shortened(".".join(_bare_or_bracketed(part) for part in (self.schema, self.table)), KEY_LIMIT)
 
     def __str__(self) -> str:
         return self.key
@@ -86,7 +86,7 @@ class Origin:
         """
         schema = () if table.schema.lower() == "dbo" else (table.schema,)
         labels = (self.server, self.database, *schema, table.table)
-        return _shortened(".".join(_escaped(label.lower(), _TOPIC_REFUSES) for label in labels), TOPIC_LIMIT, ".events")
+        return shortened(".".join(escape_for_topics(label) for label in labels), TOPIC_LIMIT, ".events")
 
     @property
     def topics_begin(self) -> tuple[str, ...]:
@@ -112,8 +112,8 @@ class Origin:
 
     def lock_path(self, table: TableName) -> str:
         """`server/database/schema.table.lock`, spelled as configured, at most 1,024 characters."""
-        folders = f"{_escaped(self.server.lower(), _PATH_REFUSES)}/{_escaped(self.database, _PATH_REFUSES)}"
-        return _shortened(f"{folders}/{_escaped(table.key, _KEY_IN_PATH_REFUSES)}", BLOB_LIMIT, ".lock")
+        folders = f"{escaped(self.server.lower(), _PATH_REFUSES)}/{escaped(self.database, _PATH_REFUSES)}"
+        return shortened(f"{folders}/{escaped(table.key, _KEY_IN_PATH_REFUSES)}", BLOB_LIMIT, ".lock")
 
     def session_id(self, table: TableName, ordering: Ordering, *, bucket: int = 0) -> str | None:
         """The session of a change: the table's topic, followed by `#bucket` with ordering by key. None without sessions."""
@@ -182,19 +182,24 @@ def parts_of(text: str) -> list[tuple[str, bool]]:
 def _session(name: str, ordering: Ordering, bucket: int) -> str | None:
     if ordering == "none":
         return None
-    return _shortened(name, SESSION_LIMIT, f"#{bucket}" if ordering == "key" else "")
+    return shortened(name, SESSION_LIMIT, f"#{bucket}" if ordering == "key" else "")
 
 
 def _bare_or_bracketed(part: str) -> str:
     return part if _BARE_PART.fullmatch(part) and part == part.strip() else quote_name(part)
 
 
-def _escaped(text: str, refused: re.Pattern[str]) -> str:
+def escape_for_topics(text: str) -> str:
+    """As a part of a topic's name on Service Bus, in lower case."""
+    return escaped(text.lower(), _TOPIC_REFUSES)
+
+
+def escaped(text: str, refused: re.Pattern[str]) -> str:
     """Replace each refused character by `_xHHHH_` (eight digits past U+FFFF). A literal `_x` is escaped, too, so it stays one to one."""
     return refused.sub(lambda found: f"_x{ord(found[0]):0{4 if ord(found[0]) <= 0xFFFF else 8}x}_", text)
 
 
-def _shortened(text: str, limit: int, ending: str = "") -> str:
+def shortened(text: str, limit: int, ending: str = "") -> str:
     """`text` + `ending`. Past the limit: its beginning, 32 digits of the SHA-256 of the whole, and `ending`, so that no two are equal."""
     if len(text) + len(ending) <= limit:
         return text + ending

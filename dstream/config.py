@@ -24,8 +24,8 @@ BLOCKS = (INGESTER, ROUTER)
 
 T = TypeVar("T")
 
-_Bus = tuple[tuple[str, ...], str, BusSettings]
-"""The path of a stage's block, the name of the block inside it, and its settings."""
+_Bus = tuple[tuple[str, ...], str, str | None, BusSettings]
+"""The path of a stage's block, name and label of the block inside it, and its settings."""
 
 
 def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSettings:
@@ -91,7 +91,7 @@ def _settled(document: Document, value: T | None, problems: list[Problem]) -> T:
 
 
 def _ingester_file_problems(document: Document, settings: IngesterSettings) -> list[Problem]:
-    found = _ca_file_problems(document, (INGESTER, "queue", settings.queue))
+    found = _ca_file_problems(document, (INGESTER, "queue", None, settings.queue))
     block, file = document.block(*INGESTER), settings.db.options.get("server_certificate")
     if block is not None and file is not None and settings.db.verified and (fault := fault_of(file)) is not None:
         text = f"ingester.db_connection_string has certificate={file}, which cannot be used: {fault}; name a PEM file"
@@ -100,15 +100,19 @@ def _ingester_file_problems(document: Document, settings: IngesterSettings) -> l
 
 
 def _buses_of(settings: RouterSettings) -> tuple[_Bus, ...]:
-    return (ROUTER, "source", settings.source), (ROUTER, "output", settings.output)
+    further = ((ROUTER, "output", each.name, each) for each in settings.outputs)
+    return (ROUTER, "source", None, settings.source), (ROUTER, "output", None, settings.output), *further
 
 
 def _ca_file_problems(document: Document, *buses: _Bus) -> list[Problem]:
     """Certificate files that cannot be used. Only of the stages that run here: those of the other may be on another machine."""
     found = []
-    for names, name, bus in buses:
+    for names, name, label, bus in buses:
         block = document.block(*names)
         if block is not None and (unusable := bus.unusable_file()) is not None:
             setting, text = unusable
-            found.append(Problem(document.line(block, name, setting), f"{block.name}.{name}.{setting} {text}"))
+            dotted = ".".join(filter(None, [block.name, name, label, setting]))
+            found.append(
+                Problem(document.line(document.inner(block, name, label) or block, setting), f"{dotted} {text}")
+            )
     return found

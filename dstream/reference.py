@@ -1,15 +1,16 @@
 """The tables of settings and of metrics in the documentation, generated from the declarations. Tests compare the pages with them.
 
-`python -m dstream.reference docs/configuration.md docs/run.md` replaces what is between the two marks of each page.
+`python -m dstream.reference docs/configuration.md docs/run.md docs/outputs/*.md` replaces what is between the two marks of each page.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -18,7 +19,8 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from common.config.bind import BlockKind, block_of
+from common.bus.settings import OutputSettings
+from common.config.blocks import BlockKind, block_of, not_of_files
 from common.config.durations import format_duration
 from common.config.sizes import Size
 from common.names import TableName
@@ -28,7 +30,10 @@ from dstream.examples import EXAMPLES
 from ingester.settings import IngesterSettings
 from ingester.watch.metrics import METRICS as INGESTER
 from router.metrics import METRICS as ROUTER
+from router.outputs.registry import TYPES
 from router.settings import RouterBlock
+
+OUTPUT = "router.output"
 
 SETTINGS, METRICS = "settings", "metrics"
 """What a page has a table of, as its marks name it."""
@@ -65,14 +70,28 @@ def blocks() -> Iterator[Described]:
 
 
 def settings() -> str:
-    """Markdown: for each block a heading, an example, and a table; a table that was there before is referred to."""
+    """Markdown: for each block a heading, an example, and a table; a table that was there before is referred to. Types of outputs have pages of
+    their own, except for the default."""
     first = dict[type[BaseModel], Described]()
-    return "\n".join(section(block, first.setdefault(block.model, block)) for block in blocks())
+    shown = [block for block in blocks() if block.path != OUTPUT or not block.kind]
+    return "\n".join(section(block, first.setdefault(block.model, block)) for block in shown)
+
+
+def settings_of_output(kind: str) -> str:
+    """Markdown: an example and the table of an output of this type."""
+    block = next(each for each in blocks() if each.path == OUTPUT and each.model is TYPES[kind])
+    _, _, text = section(block, block).partition("\n\n")
+    return text
 
 
 def metrics() -> str:
     """Markdown: one table for each stage."""
     return f"{documented(INGESTER)}\n{documented(ROUTER)}"
+
+
+def settings_of(kind: str) -> str:
+    """What the page of a type of output has a table of, as its marks name it."""
+    return f"{SETTINGS} of {kind}"
 
 
 def marks(of: str) -> tuple[str, str]:
@@ -82,13 +101,21 @@ def marks(of: str) -> tuple[str, str]:
 
 def updated(page: str) -> str:
     """`page` with the tables between its marks generated again."""
-    for of, generated in ((SETTINGS, settings), (METRICS, metrics)):
+    of_outputs: list[tuple[str, Callable[[], str]]] = [
+        (settings_of(kind), partial(settings_of_output, kind)) for kind in output_types()
+    ]
+    for of, generated in ((SETTINGS, settings), (METRICS, metrics), *of_outputs):
         begin, end = marks(of)
         if begin in page:
             before, _, rest = page.partition(begin)
             _, _, after = rest.partition(end)
             page = f"{before}{begin}\n{generated()}\n{end}{after}"
     return page
+
+
+def output_types() -> list[str]:
+    """The types of outputs, each by its first name."""
+    return list({model: kind for kind, model in reversed(TYPES.items())}.values())[::-1]
 
 
 def _with_inner(block: Described) -> Iterator[Described]:
@@ -104,7 +131,11 @@ def section(block: Described, first: Described) -> str:
     example = EXAMPLES.get((block.path, block.kind))
     parts = [f"### {block.heading}\n", "" if example is None else f"```hcl\n{example}```\n"]
     if first is block:
-        rows = [_row(block.model, name, declared) for name, declared in block.model.model_fields.items()]
+        rows = [
+            _row(block.model, name, declared)
+            for name, declared in block.model.model_fields.items()
+            if not not_of_files(block.model, name)
+        ]
         parts.append(f"| setting | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}")
     else:
         parts.append(f"The settings of [{first.heading}](#{_anchor(first.heading)}).\n")
@@ -126,7 +157,8 @@ def _models(block: BlockKind) -> list[tuple[str, type[BaseModel]]]:
     if block.by_type is None:
         return [("", block.model)]
     first = {model: kind for kind, model in reversed(list(block.by_type.models.items()))}
-    return [("" if len(first) == 1 else kind, model) for model, kind in reversed(first.items())]
+    usual = block.by_type.default if block.model is OutputSettings else None
+    return [("" if len(first) == 1 or kind == usual else kind, model) for model, kind in reversed(first.items())]
 
 
 def _type(block: BlockKind | None, declared: FieldInfo) -> str:

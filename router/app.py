@@ -134,7 +134,7 @@ def _tell_start(settings: RouterSettings) -> None:
         queue=settings.queue_name,
         topics=len(settings.topics),
         slots=settings.slots,
-        envelope=settings.output.envelope,
+        envelope=None if (enveloped := settings.output.enveloped) is None else enveloped.envelope,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from common.bus.settings import OutputSettings
+from common.bus.settings import EnvelopedOutputSettings
 from common.buses import bus_of
 from common.check import BY_EDITING, Finding, guarded, ok, remarked, warn
 from common.errors import PermanentError
@@ -31,13 +31,15 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from guarded("topics", lambda: _topics(settings))
     yield from _patterns(settings)
     yield from guarded("connections", lambda: _connections(settings))
-    if settings.output.envelope == "changes" and TRANSACTIONS in settings.topics.values():
+    if (output := settings.output.enveloped) is None:
+        return
+    if output.envelope == "changes" and TRANSACTIONS in settings.topics.values():
         yield warn("envelope", _NO_PLACE, _HAS_PLACE, fix=BY_EDITING)
-    elif settings.output.envelope != "dstream":
-        yield ok("envelope", _envelope(settings.output))
+    elif output.envelope != "dstream":
+        yield ok("envelope", _envelope(output))
 
 
-def _envelope(output: OutputSettings) -> str:
+def _envelope(output: EnvelopedOutputSettings) -> str:
     more = f" ({output.cloudevents_mode})" if output.envelope == "cloudevents" else ""
     more += ", with tombstones" if output.envelope == "debezium" and output.tombstones else ""
     return f"the topics get changes as {output.envelope}{more}"

@@ -12,9 +12,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field
 
 from common.bus.ports import Provision
-from common.bus.settings import DuplicateWindow
-from common.buses import Connection, Output
+from common.bus.settings import DuplicateWindow, OutputSettings
+from common.buses import Connection
 from common.config.bind import Bound, Document, UnsetPolicy, bind
+from common.config.blocks import Labelled
 from common.config.durations import Duration
 from common.config.settings import Remark, Settings
 from common.config.sizes import MemorySize, Size
@@ -24,6 +25,9 @@ from common.names import Ordering, Origin, TableName
 from common.observability.health_settings import HealthSettings
 from common.table_selection import TablePattern, TableSelection
 from common.topology import Topology, twice_listed
+from router.outputs.around import Around
+from router.outputs.places import shared_places, streams_of
+from router.outputs.registry import OutputBlock
 
 LEAST_MEMORY = Size(16 << 20)
 
@@ -72,7 +76,15 @@ class RouterBlock(Settings):
     source: Connection = Field(
         description="The namespace of the ingest queue; the queue's name is `ingester.queue.name`."
     )
-    output: Output = Field(description="The namespace of the topics; it may be the same.")
+    output: OutputBlock = Field(
+        description=(
+            "The default output: where changes go without a route. A namespace of Service Bus, which may be the source's, or another type of "
+            "output, see outputs/README.md."
+        )
+    )
+    outputs: Annotated[tuple[OutputBlock, ...], Labelled("output")] = Field(
+        default=(), description='Further outputs, `output "LABEL" { ... }`. Routes name them by their labels.'
+    )
     provision: Provision = Field(
         default="create",
         description=(
@@ -214,6 +226,16 @@ class RouterSettings(RouterBlock):
     origin: Origin | None = None
     """None: no pattern matches."""
 
+    @property
+    def all_outputs(self) -> Mapping[str, OutputSettings]:
+        """By name, the default first."""
+        return {each.name: each for each in (self.output, *self.outputs)}
+
+    @property
+    def around(self) -> Around:
+        """What outputs may need of these settings."""
+        return Around(self.subscriptions, self.duplicate_window, self.ordering)
+
     def matches(self, topic: str, told: TableName | None) -> bool:
         """Whether a pattern matches the table of `topic`, in lower case. `told`: the table of a change for it; a long topic does not show its own."""
         return self.finding(topic, told) is not None
@@ -237,7 +259,8 @@ class RouterSettings(RouterBlock):
     @property
     def reaches(self) -> dict[str, object]:
         """The addresses that a start waits for, for the log."""
-        return {"queue": self.queue_name, "source": self.source.where, "output": self.output.where}
+        further = {f"output {each.name}": each.where for each in self.outputs}
+        return {"queue": self.queue_name, "source": self.source.where, "output": self.output.where, **further}
 
 
 Latest = Callable[[], RouterSettings]
@@ -276,10 +299,20 @@ def from_document(document: Document) -> Bound[RouterSettings]:
 
 def _of_other_envelopes(document: Document, given: RouterBlock) -> Iterator[Remark]:
     block = document.block("router", "publisher")
-    for name, envelope in given.output.without_effect:
-        line = 1 if block is None else document.line(block, "output", name)
-        hint = f'it is a setting of envelope = "{envelope}", and the envelope here is "{given.output.envelope}"; remove it, or change the envelope'
-        yield Remark(line, "setting has no effect", f"router.output.{name}", hint)
+    for output in (given.output, *given.outputs):
+        for name, hint in output.without_effect:
+            line = 1 if block is None else document.line(output_block(document, block, output), name)
+            yield Remark(line, "setting has no effect", f"router.{output_named(output)}.{name}", hint)
+
+
+def output_block(document: Document, block: Block, output: OutputSettings) -> Block:
+    """The block of `output` inside the router's `block`, or that one."""
+    return document.inner(block, "output", None if output.is_default else output.name) or block
+
+
+def output_named(output: OutputSettings) -> str:
+    """The block of `output`, as complaints name it."""
+    return "output" if output.is_default else f"output.{output.name}"
 
 
 def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:
@@ -317,17 +350,26 @@ def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Pr
     block = document.block("router", "publisher")
     if block is None or shared.nameless is not None:
         return []
-    topics = [shared.origin.topic(table) for table in shared.streams]
-    topics += [f"the topics of {pattern}" for pattern in shared.selection.patterns]
-    needed = (
-        ("source", given.source, [shared.queue.name], "the queue is "),
-        ("output", given.output, topics, "the router sends to "),
-    )
-    return [
-        Problem(document.line(block, name, setting), f"{block.name}.{name}.{setting} {text}")
-        for name, bus, entities, words in needed
-        for setting, text in filter(None, [bus.out_of_reach(entities, words)])
+    reach = given.source.out_of_reach([shared.queue.name], "the queue is ")
+    found = [
+        Problem(document.line(block, "source", of), f"{block.name}.source.{of} {text}")
+        for of, text in filter(None, [reach])
     ]
+    further = [f"the topics of {pattern}" for pattern in shared.selection.patterns]
+    for output in (given.output, *given.outputs):
+        streams = streams_of(output, shared.origin, {shared.origin.topic(table): table for table in shared.streams})
+        places = list(dict.fromkeys(stream.destination for stream in streams))
+        complaints = [output.out_of_reach([*places, *further], "the router sends to ")]
+        complaints += [(output.place_setting, text) for text in shared_places(output, streams)]
+        if output.where == given.source.where and shared.queue.name.lower() in (place.lower() for place in places):
+            text = f"names {shared.queue.name}, which is the ingest queue: changes would go round for ever"
+            complaints.append((output.place_setting, text))
+        inner = output_block(document, block, output)
+        found += [
+            Problem(document.line(inner, setting), f"{block.name}.{output_named(output)}.{setting} {text}")
+            for setting, text in filter(None, complaints)
+        ]
+    return found
 
 
 def _topology(document: Document) -> Bound[Topology]:

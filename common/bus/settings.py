@@ -1,18 +1,23 @@
-"""Settings that every type of bus has, and what else is asked of its settings. `common/buses.py` has the types."""
+"""Settings that every type of bus or output has, and what else is asked of them.
+
+`common/buses.py` has the types of buses that hold the ingest queue, `router/outputs/registry.py` those of outputs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, Field, PlainValidator
 
 from common.bus.packing import MOST
+from common.bus.place import rendered, values_of
 from common.bus.ports import Provision
+from common.config.blocks import UNLABELLED, FromLabel
 from common.config.durations import Duration, between
 from common.config.settings import Settings
-from common.names import Ordering
+from common.names import Ordering, Origin, TableName, shortened
 
 
 def _entity_name(text: str) -> str:
@@ -64,7 +69,55 @@ EnvelopeName = Literal["dstream", "cloudevents", "debezium", "changes"]
 
 
 class OutputSettings(BusSettings):
-    """The bus of the topics, and how a change is written there. The ingest queue always holds DStream's own envelope."""
+    """An output of the router: where changes go. Each type has a setting of its own for the place in it, a template of `common.bus.place`."""
+
+    longest_place: ClassVar[int | None] = None
+    """The most characters that a place may have; longer ones are shortened, so that no two are equal. None: no limit."""
+
+    name: Annotated[str, FromLabel()] = UNLABELLED
+    """The label of its block; the output without one is the default."""
+
+    @property
+    def is_default(self) -> bool:
+        return self.name == UNLABELLED
+
+    @property
+    def enveloped(self) -> EnvelopedOutputSettings | None:
+        """The same settings where each change is written as a document; None where it is applied, as a row of a table is."""
+        return None
+
+    @property
+    def place_setting(self) -> str:
+        """The name of the setting for the place."""
+        return "topic"
+
+    @property
+    def destination_template(self) -> str:
+        """The place, with names in braces for those of a table."""
+        return str(getattr(self, self.place_setting))
+
+    def escape(self, text: str) -> str:
+        """A name as part of a place. One to one; see `common.names.escaped`."""
+        return text
+
+    def place(self, origin: Origin, topic: str, table: TableName | None, *, instead: str | None = None) -> str:
+        """The place of a stream. `instead`: a template to be used instead of the block's own. Without a table it is named as the stream is."""
+        if table is None:
+            return self._at_most(self.escape(topic))
+        names = {name: self.escape(value) for name, value in values_of(origin, topic, table).items()}
+        return self._at_most(rendered(self.destination_template if instead is None else instead, names))
+
+    def _at_most(self, place: str) -> str:
+        return place if self.longest_place is None else shortened(place, self.longest_place)
+
+    @property
+    def without_effect(self) -> Sequence[tuple[str, str]]:
+        """Settings that were given and have no effect, each with the reason, which is also what to do."""
+        return ()
+
+
+class EnvelopedOutputSettings(OutputSettings):
+    """An output that gets each change as a document, and how it is written. The ingest queue always holds DStream's own envelope."""
 
     envelope: EnvelopeName = Field(
         default="dstream",
@@ -90,10 +143,18 @@ class OutputSettings(BusSettings):
     )
 
     @property
+    def enveloped(self) -> EnvelopedOutputSettings:
+        return self
+
+    @property
     def without_effect(self) -> Sequence[tuple[str, str]]:
-        """Settings that were given and have no effect with this envelope, each with the envelope that has it."""
         other = {"cloudevents_mode": "cloudevents", "tombstones": "debezium"}
-        return [(name, of) for name, of in other.items() if name in self.model_fields_set and self.envelope != of]
+        hint = 'it is a setting of envelope = "{}", and the envelope here is "{}"; remove it, or change the envelope'
+        return [
+            (name, hint.format(of, self.envelope))
+            for name, of in other.items()
+            if name in self.model_fields_set and self.envelope != of
+        ]
 
 
 class QueueSettings(BusSettings):

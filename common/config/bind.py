@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from common.config.blocks import LABEL, BlockKind, Labels, block_of, is_map, labelled, names_of, no_label, not_of_files
 from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
-from common.config.settings import Location, MapBlock, Remark, Settings
+from common.config.settings import Location, Remark, Settings
 from common.config.values import UNREADABLE, Block, Problem, Unset, Value, WrongText, complain
+from common.config.words import did_you_mean, kind_of, one_of, quoted, reason
 from common.errors import ConfigurationError
 
 UnsetPolicy = Literal["refuse", "hold", "ignore"]
@@ -42,13 +42,20 @@ class Document:
     def line(self, block: Block, *names: str) -> int:
         """The line of a setting below `block`, or of the nearest enclosing block that exists."""
         for name in names:
-            found = next(((line, entry) for key, line, entry in block.entries if key == name), None)
+            found = next(
+                ((line, entry) for key, line, entry in block.entries if key == name and not _label(entry)), None
+            )
             if found is None:
                 break
             if not isinstance(found[1], Block):
                 return found[0]
             block = found[1]
         return block.line
+
+    def inner(self, block: Block, name: str, label: str | None) -> Block | None:
+        """The block with this name and label inside `block`; a label of None: the one without."""
+        found = (entry for key, _, entry in block.entries if key == name and isinstance(entry, Block))
+        return next((entry for entry in found if entry.label == label), None)
 
     def problems(self, known: Sequence[tuple[str, ...]]) -> list[Problem]:
         """The problems of the top level: unreadable values, unknown names, and a block given twice.
@@ -60,10 +67,12 @@ class Document:
         for key, line, entry in self.root.entries:
             names = next((names for names in known if key in names), None)
             if names is None:
-                near = _near(key, [name for names in known for name in names])
-                found.append(Problem(line, f'unknown {_kind(entry)} "{key}"{near}'))
+                near = did_you_mean(key, [name for names in known for name in names])
+                found.append(Problem(line, f'unknown {kind_of(entry)} "{key}"{near}'))
             elif isinstance(entry, Value):
                 found.append(Problem(line, f'"{key}" is a block: write {key} {{ ... }}'))
+            elif _label(entry) is not None:
+                found.append(Problem(line, no_label(key)))
             elif names[0] in first:
                 told, before = first[names[0]]
                 twice = "is given twice" if told == key else f'is the same block as "{told}"'
@@ -137,15 +146,24 @@ class _Plain:
     renamed: dict[Location, tuple[int, str]] = field(default_factory=dict)
     """By the place of the present name: line and older name, dotted."""
     unused: list[Remark] = field(default_factory=list)
+    labels: dict[Location, tuple[str, ...]] = field(default_factory=dict)
+    """Of each block with a label, what its name is made of."""
 
     def take(self, block: Block, model: type[BaseModel], at: Location) -> dict[str, Any]:
         self.lines[at] = block.line
         self.models[at] = model
         older = model.older_names if issubclass(model, Settings) else {}
         taken: dict[str, Any] = {}
+        labels = Labels()
         for key, line, entry in block.entries:
             name = older.get(key, key)
+            if isinstance(entry, Block) and entry.label is not None:
+                self._labelled(entry, model, name, at, taken, labels)
+                continue
             here = (*at, name)
+            if not_of_files(model, name):
+                self.problems.append(Problem(line, _strange(kind_of(entry), key, self.dotted(at), model)))
+                continue
             kind = block_of(model, name)
             if name in taken and not (isinstance(taken[name], list) and isinstance(entry, Block)):
                 self.problems.append(Problem(line, self._twice(key, name, here)))
@@ -156,7 +174,7 @@ class _Plain:
             if isinstance(entry, Value):
                 taken[name] = _MISPLACED_VALUE if kind is not None else self.literal(entry, here)
             elif kind is None:
-                taken[name] = self._map(entry, here) if _is_map(model, name) else _MISPLACED_BLOCK
+                taken[name] = self._map(entry, here) if is_map(model, name) else _MISPLACED_BLOCK
             elif kind.repeats:
                 items = taken.setdefault(name, [])
                 items.append(self._inner(entry, kind, (*here, len(items))))
@@ -166,6 +184,22 @@ class _Plain:
         if issubclass(model, Settings):
             self.complain(at, model.conflicts(content))
         return content
+
+    def _labelled(
+        self, block: Block, model: type[BaseModel], name: str, at: Location, taken: dict[str, Any], labels: Labels
+    ) -> None:
+        """A block with a label, into `taken`; a label that cannot be used is a problem, and the block is checked all the same."""
+        found = labelled(model, name)
+        if found is None:
+            self.problems.append(Problem(block.line, no_label(name)))
+            return
+        if (text := labels.refused(block)) is not None:
+            self.problems.append(Problem(block.line, text))
+        into, kind = found
+        items = taken.setdefault(into, [])
+        here = (*at, into, len(items))
+        self.labels[here] = (*(part for part in at if isinstance(part, str)), name, str(block.label))
+        items.append({**self._inner(block, kind, here), LABEL: block.label})
 
     def _map(self, block: Block, at: Location) -> dict[str, Any]:
         """A block with free names, as the map that it stands for."""
@@ -201,28 +235,28 @@ class _Plain:
             self._complain_of_strangers(block, types, at)
         if name is None and known is not None and isinstance(given.get(SETTING), str):
             # The rest of the block is checked as the default's, so that all is reported at once.
-            self.complain(at, [((SETTING,), _one_of(types.models))])
+            self.complain(at, [((SETTING,), one_of(types.models))])
             content[SETTING] = known
         return content
 
     def _complain_of_strangers(self, block: Block, types: ByType, at: Location) -> None:
         """Of the settings that no type has: without a type nothing else of the block can be checked."""
-        known = sorted({name for model in types.models.values() for name in _names(model)})
+        known = sorted({name for model in types.models.values() for name in names_of(model)})
         for key, line, entry in block.entries:
             if key not in known:
-                unknown = f'unknown {_kind(entry)} "{key}"{_near(key, known)}'
+                unknown = f'unknown {kind_of(entry)} "{key}"{did_you_mean(key, known)}'
                 self.problems.append(Problem(line, f"{self.dotted(at)}: {unknown}"))
 
     def _without_foreign(self, block: Block, types: ByType, name: str, at: Location) -> Block:
         """The block without settings that other types have, so that a file can keep those of several types and choose by `type` alone."""
-        own = _names(types.models[name])
+        own = names_of(types.models[name])
         kept = []
         for key, line, entry in block.entries:
-            others = [] if key in own else types.types_with(key)
+            others = [] if key in own or not_of_files(types.models[name], key) else types.types_with(key)
             if not others:
                 kept.append((key, line, entry))
                 continue
-            hint = f'it is a setting of type {_quoted(others)}, and the type here is "{name}"; remove it, or change the type'
+            hint = f'it is a setting of type {quoted(others)}, and the type here is "{name}"; remove it, or change the type'
             self.unused.append(Remark(line, "setting has no effect", self.dotted((*at, key)), hint))
         return replace(block, entries=kept)
 
@@ -260,7 +294,9 @@ class _Plain:
         return self._name(at)
 
     def _name(self, at: Location) -> str:
-        return ".".join([self.name, *(part for part in at if isinstance(part, str))])
+        begin = next((at[:size] for size in range(len(at), 0, -1) if at[:size] in self.labels), ())
+        rest = at[len(begin) :]
+        return ".".join([self.name, *self.labels.get(begin, ()), *(part for part in rest if isinstance(part, str))])
 
     def untagged(self, at: Location) -> Location:
         """`at` without what pydantic adds for a block of several types: the name of the chosen model."""
@@ -275,14 +311,6 @@ class _Plain:
 
 # No model takes these, so pydantic complains at their place.
 _MISPLACED_BLOCK, _MISPLACED_VALUE = object(), object()
-
-_WORDS = {
-    "string_type": "must be text in double quotes",
-    "int_type": "must be a whole number, without quotes",
-    "bool_type": "must be true or false, without quotes",
-    "dict_type": "must be a map: { key = value }",
-    "tuple_type": "must be a list: [ ... ]",
-}
 
 
 def _translated(error: ValidationError, model: type[BaseModel], data: _Plain, policy: UnsetPolicy) -> list[Problem]:
@@ -310,7 +338,7 @@ def _complaint(item: Mapping[str, Any], at: Location, holder: type[BaseModel], d
     name, given = data.dotted(at), item["input"]
     if item["type"] == UNKNOWN_TYPE and at[:-1] in data.typed:
         types, content = data.typed[at[:-1]]
-        return f"{name} {_one_of(types.models)}" if SETTING in content else _lacking(at, holder, data)
+        return f"{name} {one_of(types.models)}" if SETTING in content else _lacking(at, holder, data)
     if given is _MISPLACED_BLOCK and item["type"] != "extra_forbidden":
         return f"{name} is a setting, not a block: write {at[-1]} = ..."
     if item["type"] == "missing":
@@ -322,7 +350,7 @@ def _complaint(item: Mapping[str, Any], at: Location, holder: type[BaseModel], d
     error = item.get("ctx", {}).get("error")
     if isinstance(error, WrongText) and error.unquoted is not None and data.values[at].of_environment:
         return f"{name} {error.unquoted} (where is not shown: the text holds a value of the environment)"
-    return f"{name} {_reason(item)}"
+    return f"{name} {reason(item)}"
 
 
 def _lacking(at: Location, holder: type[BaseModel], data: _Plain) -> str:
@@ -332,68 +360,13 @@ def _lacking(at: Location, holder: type[BaseModel], data: _Plain) -> str:
 
 def _unknown(given: object, at: Location, holder: type[BaseModel], data: _Plain) -> str:
     key, block = str(at[-1]), data.dotted(at[:-1])
+    return _strange("block" if given is _MISPLACED_BLOCK else "key", key, block, holder)
+
+
+def _strange(kind: str, key: str, block: str, holder: type[BaseModel]) -> str:
     older = holder.older_names if issubclass(holder, Settings) else {}
-    kind = "block" if given is _MISPLACED_BLOCK else "key"
-    return f'{block}: unknown {kind} "{key}"{_near(key, [*holder.model_fields, *older], older)}'
+    return f'{block}: unknown {kind} "{key}"{did_you_mean(key, sorted(names_of(holder)), older)}'
 
 
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
-def _one_of(choices: Iterable[str]) -> str:
-    listed = _quoted(choices)
-    return f"must be one of {listed}" if "," in listed else f"must be {listed}"
-
-
-def _reason(item: Mapping[str, Any]) -> str:
-    kind, context = item["type"], item.get("ctx", {})
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "literal_error":
-        expected: str = context["expected"]
-        return _one_of(choice.strip("'") for choice in expected.replace(" or ", ", ").split(", "))
-    if kind == "greater_than_equal":
-        return f"must be at least {context['ge']}"
-    if kind == "less_than_equal":
-        return f"must be at most {context['le']}"
-    return _WORDS.get(kind, f"is not valid ({kind.replace('_', ' ')})")
-
-
-class BlockKind(NamedTuple):
-    """A field that is a block. `model`: what it is validated as, or the base of `by_type`'s models. `repeats`: it may stand there many times."""
-
-    model: type[BaseModel]
-    by_type: ByType | None
-    repeats: bool
-
-
-def block_of(model: type[BaseModel], key: str) -> BlockKind | None:
-    """What kind of block `key` is; None for a setting, or an unknown key."""
-    if (declared := model.model_fields.get(key)) is None:
-        return None
-    by_type = next((each for each in declared.metadata if isinstance(each, ByType)), None)
-    for candidate in (declared.annotation, *get_args(declared.annotation)):
-        if isinstance(candidate, type) and get_origin(candidate) is None and issubclass(candidate, BaseModel):
-            return BlockKind(candidate, by_type, get_origin(declared.annotation) is tuple)
-    return None
-
-
-def _is_map(model: type[BaseModel], key: str) -> bool:
-    declared = model.model_fields.get(key)
-    return declared is not None and any(isinstance(each, MapBlock) for each in declared.metadata)
-
-
-def _names(model: type[BaseModel]) -> set[str]:
-    """Of its settings, the older ones included."""
-    return {*model.model_fields, *(model.older_names if issubclass(model, Settings) else ())}
-
-
-def _kind(entry: Value | Block) -> str:
-    return "block" if isinstance(entry, Block) else "key"
-
-
-def _near(key: str, known: Sequence[str], older: Mapping[str, str] = MappingProxyType({})) -> str:
-    """`older`: names among `known` that have a present one, which is then proposed."""
-    meant = get_close_matches(key, known, n=1, cutoff=0.7)
-    return f' (did you mean "{older.get(meant[0], meant[0])}"?)' if meant else ""
+def _label(entry: Value | Block) -> str | None:
+    return entry.label if isinstance(entry, Block) else None

@@ -69,9 +69,29 @@ def _entries(body: Any, rendered: Rendered, problems: list[Problem]) -> Iterator
             data = _readable(child.expression, rendered, name, problems)
             yield name, line, Value(line, data, *_origin(child.expression, rendered, data))
         else:
-            if len(child.labels) > 1:
-                problems.append(Problem(line, f'block "{name}" takes no label: write {name} {{ ... }}'))
-            yield name, line, Block(name, line, list(_entries(child.body, rendered, problems)))
+            try:
+                label = _label(child, rendered, name, line)
+            except _Refused as refused:
+                problems.append(refused.problem)
+                label = None
+            yield name, line, Block(name, line, list(_entries(child.body, rendered, problems)), label)
+
+
+def _label(block: BlockRule, rendered: Rendered, name: str, line: int) -> str | None:
+    """Which blocks take one, and which labels they take, is for the models of settings to say."""
+    if len(block.labels) > 2:
+        raise _Refused(line, f'block "{name}" takes one label at most')
+    if len(block.labels) == 1:
+        return None
+    label = block.labels[1]
+    if not isinstance(label, StringRule):
+        raise _Refused(line, f'block "{name}": a label must be in double quotes')
+    if any(part.content.lark_name() != "STRING_CHARS" for part in label.string_parts):
+        raise _Refused(line, f'block "{name}": a label is plain text')
+    text = str(label.serialize(_OPTIONS))
+    if rendered.holds_marker(text):
+        raise _Refused(line, f'block "{name}": a value from the environment cannot be a label')
+    return text
 
 
 def _readable(node: Any, rendered: Rendered, setting: str, problems: list[Problem]) -> Any:

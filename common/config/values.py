@@ -102,8 +102,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`name { ... }`: its settings and inner blocks in the order of the file."""
+    """`name { ... }` or `name "label" { ... }`: its settings and inner blocks in the order of the file."""
 
     name: str
     line: int
     entries: list[tuple[str, int, Value | Block]] = field(default_factory=list)
+    label: str | None = None

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Sec
 
 from common.authorities import CA_HINT, fault_of
 from common.azure_amqp.address import Proxy, Way, entity_path, faults, is_private, read_address
-from common.bus.settings import BusSettings, OutputSettings, QueueSettings
+from common.bus.settings import BusSettings, QueueSettings
 from common.config.settings import Location, Secret, UnsetSecret
 from common.config.values import Problem, Unset, complain
 
@@ -170,12 +170,16 @@ class ServiceBusSettings(BusSettings):
         return Way(self.transport == "websocket", proxy, self.ca_file)
 
 
-class ServiceBusOutput(ServiceBusSettings, OutputSettings):
-    """The topics on Service Bus."""
-
-
 class ServiceBusQueue(ServiceBusSettings, QueueSettings):
     """The ingest queue on Service Bus."""
+
+    @classmethod
+    def conflicts(cls, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        yield from super().conflicts(given)
+        scope, name = _scope_of(given.get("connection_string")), given.get("name")
+        if scope is not None and isinstance(name, str) and scope.lower() != name.lower():
+            text = f"is for {scope} alone (EntityPath), and the queue is {name}: {_WHOLE_NAMESPACE}"
+            yield ("connection_string",), text
 
 
 def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -189,9 +193,6 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         yield ("management_endpoint",), "must be https:// with a namespace: a token must not travel in clear text"
     if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
         yield ("proxy",), 'needs transport = "websocket": plain AMQP cannot pass an HTTP proxy'
-    scope, name = _scope_of(given.get("connection_string")), given.get("name")
-    if scope is not None and isinstance(name, str) and scope.lower() != name.lower():
-        yield ("connection_string",), f"is for {scope} alone (EntityPath), and the queue is {name}: {_WHOLE_NAMESPACE}"
 
 
 def _scope_of(connection_string: Any) -> str | None:

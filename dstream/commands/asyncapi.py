@@ -35,12 +35,9 @@ def asyncapi(
         made.Channel(origin.topic(one.table), described(origin, one.table, one.version, one.values, one.key))
         for one in found
     ]
-    to = made.Output(
-        router.output.where,
-        router.output.envelope,
-        router.output.cloudevents_mode == "binary",
-        metadata.version("dstream-cdc"),
-    )
+    enveloped = imported("dstream.schemas.outputs").enveloped(router.output)
+    binary = enveloped.cloudevents_mode == "binary"
+    to = made.Output(enveloped.where, enveloped.envelope, binary, metadata.version("dstream-cdc"))
     text = json.dumps(made.document(channels, to), indent=2, ensure_ascii=False)
     if output is None:
         printed(text)

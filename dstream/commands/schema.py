@@ -46,7 +46,8 @@ def schema(
     binary = False
     if envelope is None:
         settings, router = prepared(load_both, config, log_level, log_format)
-        chosen, binary = router.output.envelope, router.output.cloudevents_mode == "binary"
+        output = imported("dstream.schemas.outputs").enveloped(router.output)
+        chosen, binary = output.envelope, output.cloudevents_mode == "binary"
     else:
         settings, chosen = prepared(load_ingester, config, log_level, log_format), envelope.value
     envelopes = imported("dstream.schemas.envelopes")

@@ -16,7 +16,7 @@ from typing import Any, Never
 from pydantic import BaseModel
 
 from common.clock import SteadyClock, steady
-from common.config.bind import block_of
+from common.config.blocks import block_of
 from common.config.values import Block, Value, is_text
 from common.errors import ConfigurationError
 

@@ -100,8 +100,9 @@ class ConvertingSender:
 
 
 def in_envelope(output: OutputSettings, senders: Callable[[str], OpenableSender]) -> Callable[[str], OpenableSender]:
-    """`senders` of the output's topics, each behind the converter of its envelope; unchanged for the native one."""
-    converter = converter_of(output)
-    if converter is None:
+    """`senders` of the output's topics, each behind the converter of its envelope; unchanged for the native one, and for outputs that apply rows."""
+    enveloped = output.enveloped
+    converter = None if enveloped is None else converter_of(enveloped)
+    if enveloped is None or converter is None:
         return senders
-    return lambda entity: ConvertingSender(entity, senders(entity), converter, output.envelope)
+    return lambda entity: ConvertingSender(entity, senders(entity), converter, enveloped.envelope)

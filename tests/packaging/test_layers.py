@@ -41,6 +41,10 @@ PLANTED: Mapping[str, tuple[str, str]] = {
         "router/worker.py",
         "common.azure_amqp.address",
     ),
+    "One module chooses the types of outputs; everything else knows their port": (
+        "router/app.py",
+        "router.outputs.azure_service_bus.settings",
+    ),
     "One owner of Spark": ("ingester/driver/dispatch.py", "pyspark"),
     "One owner of the SQL Server driver; the demo is an application of its own": (
         "ingester/sqlserver/probe.py",

@@ -24,7 +24,7 @@ from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from common.servicebus.sender import BusSender
-from common.servicebus.settings import ServiceBusOutput, ServiceBusSettings
+from common.servicebus.settings import ServiceBusSettings
 from common.sqladdress import SqlAddress
 from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
@@ -44,6 +44,7 @@ from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.window import window
 from router import app as router_wiring
+from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.settings import RouterSettings
 from tests.conftest import PASSWORD, USER
 

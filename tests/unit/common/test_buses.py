@@ -13,6 +13,7 @@ from common.bus.ports import Bus, Need, Provision, QueueNeed, TopicNeed
 from common.check import Outcome
 from common.servicebus.namespace import MOST_CONNECTIONS, ServiceBus
 from common.servicebus.settings import ServiceBusQueue, ServiceBusSettings
+from router.outputs.registry import OutputBlock
 from tests.fakes.bus import FakeBroker, as_bus
 
 STRING = "Endpoint=sb://NS.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=hunter2-hunter2"
@@ -38,7 +39,7 @@ def test_a_type_that_does_not_exist_names_those_that_do_and_no_secret() -> None:
 
 
 def test_a_bus_that_can_hold_the_queue_is_reached_by_the_same_settings() -> None:
-    output, connection, queue = (get_args(block)[1].models for block in (buses.Output, buses.Connection, buses.Queue))
+    output, connection, queue = (get_args(block)[1].models for block in (OutputBlock, buses.Connection, buses.Queue))
     assert queue.keys() == connection.keys()
     assert connection.keys() <= output.keys()
     assert all(issubclass(queue[name], connection[name]) for name in queue)

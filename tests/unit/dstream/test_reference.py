@@ -12,7 +12,19 @@ from common.config.values import Block
 from common.servicebus.settings import ServiceBusSettings
 from dstream.config import load_both
 from dstream.examples import EXAMPLES
-from dstream.reference import METRICS, SETTINGS, Described, blocks, marks, section, settings, updated
+from dstream.reference import (
+    METRICS,
+    SETTINGS,
+    Described,
+    blocks,
+    marks,
+    output_types,
+    section,
+    settings,
+    settings_of,
+    settings_of_output,
+    updated,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -21,6 +33,15 @@ def test_the_page_holds_the_settings_as_they_are_declared() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [page.count(mark) for mark in marks(SETTINGS)] == [1, 1]
     assert updated(page) == page, "generate it again: python -m dstream.reference docs/configuration.md"
+
+
+@pytest.mark.parametrize("kind", output_types())
+def test_each_type_of_output_has_a_page_with_its_settings_as_they_are_declared(kind: str) -> None:
+    path = PAGE.parent / "outputs" / f"{kind}.md"
+    page = path.read_text(encoding="utf-8")
+    assert [page.count(mark) for mark in marks(settings_of(kind))] == [1, 1]
+    assert updated(page) == page, f"generate it again: python -m dstream.reference docs/outputs/{kind}.md"
+    assert f"({kind}.md)" in (path.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_only_what_is_between_the_marks_is_replaced() -> None:
@@ -34,7 +55,8 @@ def test_only_what_is_between_the_marks_is_replaced() -> None:
 
 
 def test_every_setting_is_described_and_every_default_of_none_explained() -> None:
-    rows = [line.split(" | ") for line in settings().splitlines() if line.startswith("| `")]
+    pages = [settings(), *map(settings_of_output, output_types())]
+    rows = [line.split(" | ") for page in pages for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) > 40
     for name, kind, default, *about in rows:
         assert kind

@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.retry import Backoff
-from common.servicebus.settings import ServiceBusOutput, ServiceBusSettings
+from common.servicebus.settings import ServiceBusSettings
 from router.health import Reports
+from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.settings import RouterSettings
 from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Reported, Workers
 from router.tally import Tally

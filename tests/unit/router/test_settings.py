@@ -298,7 +298,8 @@ def test_an_output_chooses_its_envelope_and_settings_of_another_have_no_effect(
     path.write_text(text.replace('    type = "servicebus"\n', lines + "\n"), encoding="utf-8")
     settings = from_document(read(path, {"BUS": BUS})).value
     assert settings is not None
-    output = settings.output
+    output = settings.output.enveloped
+    assert output is not None
     assert (output.envelope, output.cloudevents_mode, output.tombstones) == expected
     assert [(it.event, it.setting) for it in settings.remarks] == [
         ("setting has no effect", f"router.output.{name}") for name in idle

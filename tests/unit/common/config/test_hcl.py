@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.config.hcl import parse
-from common.config.template import Rendered
+from common.config.template import Rendered, render
 from common.config.values import Block, Problem, Value
 from common.errors import ConfigurationError
 
@@ -101,9 +101,25 @@ def test_a_number_with_thousands_of_digits_is_refused_by_line(number: str) -> No
     assert plain(root)[-1] == ("b", 1)
 
 
-def test_a_label_is_refused() -> None:
-    _, problems = tree('queue "main" {\n}\n')
-    assert problems == [Problem(1, 'block "queue" takes no label: write queue { ... }')]
+def test_a_block_has_its_label() -> None:
+    root, problems = tree('output "stream" {\n}\noutput {\n}\n')
+    assert problems == []
+    assert [entry.label for _, _, entry in root.entries if isinstance(entry, Block)] == ["stream", None]
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ('"a" "b"', 'block "output" takes one label at most'),
+        ("stream", 'block "output": a label must be in double quotes'),
+        ('"a${b}"', 'block "output": a label is plain text'),
+        ('"{{ env("X") }}"', 'block "output": a value from the environment cannot be a label'),
+    ],
+)
+def test_what_is_not_a_label_is_a_problem_of_its_line(label: str, words: str) -> None:
+    text = f"a = 1\noutput {label} {{\n}}\n"
+    _, problems = parse(render(text, path="f.hcl", environ={"X": "x"}), path="f.hcl")
+    assert problems == [Problem(2, words)]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from common.bus.settings import OutputSettings
+from common.bus.settings import EnvelopedOutputSettings
 from common.message import Message
-from common.servicebus.settings import ServiceBusOutput
 from router.envelopes.port import Converter
 from router.envelopes.registry import converter_of
+from router.outputs.azure_service_bus.settings import ServiceBusOutput
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 ENVELOPES = GOLDEN / "envelopes"
@@ -26,7 +26,7 @@ def output(**given: object) -> ServiceBusOutput:
     return ServiceBusOutput.model_validate({"connection_string": _STRING, **given})
 
 
-FORMS: Mapping[str, OutputSettings] = {
+FORMS: Mapping[str, EnvelopedOutputSettings] = {
     "cloudevents": output(envelope="cloudevents"),
     "cloudevents_binary": output(envelope="cloudevents", cloudevents_mode="binary"),
     "debezium": output(envelope="debezium", tombstones=True),

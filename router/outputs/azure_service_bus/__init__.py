@@ -1,0 +1,1 @@
+"""Topics or queues of Azure Service Bus."""

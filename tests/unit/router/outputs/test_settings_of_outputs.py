@@ -1,0 +1,85 @@
+"""Several outputs in a file: their names and places, complaints that name them, and what reaches the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.config.bind import Bound, read
+from router.outputs.azure_service_bus.settings import ServiceBusOutput
+from router.settings import RouterSettings, from_document
+
+BUS = "Endpoint=sb://x.servicebus.windows.net;SharedAccessKeyName=n;SharedAccessKey=k"
+
+FILE = """ingester {
+  db_connection_string = "{{ env "DB" }}"
+  server_name = "SQL01"
+  database = "Shop"
+  queue {
+    name = "ingest-queue"
+    connection_string = "{{ env "BUS" }}"
+  }
+  tables = ["Persons", "sales.Persons"]
+}
+router {
+  source { connection_string = "{{ env "BUS" }}" }
+  output { connection_string = "{{ env "BUS" }}" }
+OUTPUTS
+}
+"""
+
+
+def bound(tmp_path: Path, outputs: str) -> Bound[RouterSettings]:
+    path = tmp_path / "f.hcl"
+    path.write_text(FILE.replace("OUTPUTS", outputs), encoding="utf-8")
+    return from_document(read(path, {"BUS": BUS}))
+
+
+def test_outputs_are_found_by_their_labels_the_default_first(tmp_path: Path) -> None:
+    settings = bound(tmp_path, '  output "far" { namespace = "far.servicebus.windows.net" }').value
+    assert settings is not None
+    assert list(settings.all_outputs) == ["default", "far"]
+    assert (settings.output.is_default, settings.outputs[0].is_default) == (True, False)
+    assert settings.reaches["output far"] == "far.servicebus.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "line", "complaint"),
+    [
+        (
+            '  output "far" {\n namespace = "far.servicebus.windows.net"\n topic = "{table}"\n }',
+            16,
+            "router.output.far.topic gives dbo.Persons and sales.Persons the same place, persons: add {schema} or {topic} to it",
+        ),
+        (
+            '  output "far" {\n connection_string = {{ env "BUS" }}\n queue = "Ingest-Queue"\n }',
+            16,
+            "router.output.far.queue names ingest-queue, which is the ingest queue: changes would go round for ever",
+        ),
+        (
+            '  output "far" {\n namespace = "far.servicebus.windows.net"\n topic = "{tabl}"\n }',
+            16,
+            "router.output.far.topic has {tabl}, which is not known here; a template may have {server}, {database}, {schema}, {table}, {topic}",
+        ),
+        (
+            '  output "far" {\n namespace = "far.servicebus.windows.net"\n topic = "{schema}.{table}"\n queue = "{topic}"\n }',
+            17,
+            "router.output.far.queue is given as well as topic; give only one of them",
+        ),
+    ],
+)
+def test_a_mistake_names_the_output_and_its_line(tmp_path: Path, outputs: str, line: int, complaint: str) -> None:
+    assert (line, complaint) in [(each.line, each.text) for each in bound(tmp_path, outputs).problems]
+
+
+def test_a_setting_without_effect_names_the_output(tmp_path: Path) -> None:
+    settings = bound(
+        tmp_path, '  output "far" {\n namespace = "far.servicebus.windows.net"\n tombstones = true\n }'
+    ).value
+    assert settings is not None
+    assert [(it.line, it.setting) for it in settings.remarks] == [(16, "router.output.far.tombstones")]
+
+
+def test_an_output_in_code_has_its_name(tmp_path: Path) -> None:
+    assert ServiceBusOutput(namespace="far.servicebus.windows.net", name="far").name == "far"
