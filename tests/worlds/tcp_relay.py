@@ -1,4 +1,5 @@
 """Stands between clients and a server of any kind, passes octets on, and falls mute on order: accepts, or goes on, and says nothing more.
+It can also be slow, and refuse connections.
 
 A connection that fell mute stays open and stays mute, whatever becomes of the others: that is what a peer looks like whose process hangs, whose
 machine lost power, or that a firewall has forgotten. Nothing is read that cannot be passed on, so that senders get to feel it. A client that
@@ -11,6 +12,7 @@ import errno
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from enum import Flag, auto
 from typing import Self
 
 _CHUNK = 65536
+_SMALL = 2048
+"""Octets that a slow relay passes on at once."""
 _CLOSED = (errno.EBADF, errno.EINVAL)
 """What `accept` says of a listener that was closed or shut down."""
 _BREATH = 0.05
@@ -78,6 +82,26 @@ class Passage:
             hang_up(each)
 
 
+class Pace:
+    """So many octets a second, of all connections together in one way; None: as many as come."""
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+        self._guard = threading.Lock()
+        self._free = 0.0
+
+    def take(self, count: int) -> None:
+        """Return when that many may pass, or soon after the pace was lifted."""
+        with self._guard:
+            rate = self.rate
+            if rate is None:
+                return
+            self._free = max(self._free, time.monotonic()) + count / rate
+            until = self._free
+        while self.rate is not None and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _BREATH))
+
+
 class TcpRelay:
     """Listens on `port` while entered."""
 
@@ -90,16 +114,37 @@ class TcpRelay:
         self._open: set[Passage] = set()
         self._silence: Silence | None = None
         self._fell_mute = 0
+        self._paces = {Way.FORTH: Pace(), Way.BACK: Pace()}
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, name="relay", daemon=True).start()
+        self._listen()
         return self
+
+    def _listen(self) -> None:
+        threading.Thread(target=self._accept, args=(self._listener,), name="relay", daemon=True).start()
 
     def __exit__(self, *details: object) -> None:
         self._closed.set()
+        self.refuse()
+
+    def refuse(self) -> None:
+        """Hang up, and let nobody connect, as a machine does on which nothing listens."""
         hang_up(self._listener)
-        self.drop()
         self._listener.close()
+        self.drop()
+
+    def pace(self, octets_a_second: float | None) -> None:
+        """As fast as that in each way from now on, all connections together; None: as fast as they go."""
+        for each in self._paces.values():
+            each.rate = octets_a_second
+
+    def well(self) -> None:
+        """No silence, no pace, no refusal for whoever connects from now on. Connections that fell mute stay so."""
+        self.speak()
+        self.pace(None)
+        if self._listener.fileno() < 0:
+            self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+            self._listen()
 
     def mute(self, silence: Silence = Silence()) -> None:
         """The connections that there are, and those that come, until `speak`. They stay open."""
@@ -134,10 +179,10 @@ class TcpRelay:
         with self._guard:
             return self._fell_mute + sum(passage.withheld for passage in self._open)
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         while not self._closed.is_set():
             try:
-                client, _ = self._listener.accept()
+                client, _ = listener.accept()
             except OSError as error:
                 if self._closed.is_set() or error.errno in _CLOSED:
                     return
@@ -176,7 +221,8 @@ class TcpRelay:
 
     def _forth(self, passage: Passage) -> None:
         """Until the client hangs up."""
-        while data := passage.client.recv(_CHUNK):
+        while data := passage.client.recv(self._most()):
+            self._paces[Way.FORTH].take(len(data))
             if not self.pass_on(passage, data):
                 return
 
@@ -189,11 +235,14 @@ class TcpRelay:
             _await_end(passage.client)
         return allowed == len(data)
 
-    @staticmethod
-    def _back(passage: Passage) -> None:
+    def _most(self) -> int:
+        return _CHUNK if self._paces[Way.FORTH].rate is None else _SMALL
+
+    def _back(self, passage: Passage) -> None:
         """Until the server hangs up, which the client learns unless nothing passes that way."""
         with suppress(OSError):
-            while data := passage.server.recv(_CHUNK):
+            while data := passage.server.recv(self._most()):
+                self._paces[Way.BACK].take(len(data))
                 allowed = passage.passing(Way.BACK, len(data))
                 passage.client.sendall(data[:allowed])
                 if allowed < len(data):
