@@ -2,68 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field
 
+from common.azure_blob.settings import AccountUrl, ContainerName, StorageString, conflicts_of_account
 from common.config.by_type import ByType
 from common.config.durations import PositiveDuration
-from common.config.settings import Location, Secret, Settings, UnsetSecret
-
-_STORAGE = "DefaultEndpointsProtocol=https;AccountName=NAME;AccountKey=KEY;EndpointSuffix=core.windows.net"
-
-
-def _storage_string(secret: SecretStr) -> SecretStr:
-    """Read as azure-storage-blob reads it; its own error would not name the place in the file."""
-    if isinstance(secret, UnsetSecret):
-        return secret
-    pieces = [piece.partition("=") for piece in secret.get_secret_value().rstrip(";").split(";")]
-    parts = {name.lower(): value for name, _, value in pieces}
-    if not all(equals for _, equals, _ in pieces) or not parts.keys() & {
-        "accountname",
-        "blobendpoint",
-        "usedevelopmentstorage",
-    }:
-        raise ValueError(f"is not a storage account's connection string: it should read {_STORAGE}")
-    if not parts.keys() & {"accountkey", "sharedaccesssignature", "usedevelopmentstorage"}:
-        raise ValueError(f"has no AccountKey and no SharedAccessSignature: it should read {_STORAGE}")
-    if "usedevelopmentstorage" not in parts and not _has_host(_endpoint(parts)):
-        raise ValueError(f"does not have the address of a storage account: it should read {_STORAGE}")
-    return secret
-
-
-def _endpoint(parts: Mapping[str, str]) -> str:
-    """As azure-storage-blob makes it: an address without a scheme is one of https."""
-    protocol, suffix = (
-        parts.get("defaultendpointsprotocol") or "https",
-        parts.get("endpointsuffix") or "core.windows.net",
-    )
-    url = parts.get("blobendpoint") or f"{protocol}://{parts.get('accountname', '')}.blob.{suffix}"
-    return url if url.lower().startswith("http") else f"https://{url}"
-
-
-def _has_host(url: str) -> bool:
-    try:
-        address = urlsplit(url)
-        return address.scheme.lower() in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:
-        return False
-
-
-def _container_name(text: str) -> str:
-    if not re.fullmatch(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*", text):
-        raise ValueError("must be 3 to 63 lower-case letters, digits and single hyphens: a blob container's name")
-    return text
-
-
-def _account_url(text: str) -> str:
-    if not re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?(/[A-Za-z0-9-]*)?", text):
-        raise ValueError("must be the blob endpoint's address: https://ACCOUNT.blob.core.windows.net")
-    return text
+from common.config.settings import Location, Settings
 
 
 def _lease(duration: timedelta) -> timedelta:
@@ -82,20 +30,20 @@ class AzureBlobLockSettings(LockSettings):
     """A blob lease for each table. Needs `connection_string` or `account_url`."""
 
     type: Literal["azure_blob"] = Field(description="`azure_blob`: locks are leases on blobs of a storage account.")
-    connection_string: Annotated[Secret, AfterValidator(_storage_string)] | None = Field(
+    connection_string: StorageString | None = Field(
         default=None,
         description=(
             "Connection string of the storage account. Secret. This or `account_url` must be given. None, the default: the identity is used."
         ),
     )
-    account_url: Annotated[str, AfterValidator(_account_url)] | None = Field(
+    account_url: AccountUrl | None = Field(
         default=None,
         description=(
             "Address of the storage account, `https://ACCOUNT.blob.core.windows.net`, to be used with the identity that the process runs "
             "under (DefaultAzureCredential) instead of a key. None, the default: the connection string has address and key."
         ),
     )
-    container_name: Annotated[str, AfterValidator(_container_name)] = Field(
+    container_name: ContainerName = Field(
         default="locks", description="Blob container of the leases. `locks` is the name in existing installations."
     )
     lease: Annotated[PositiveDuration, AfterValidator(_lease)] = Field(
@@ -108,11 +56,7 @@ class AzureBlobLockSettings(LockSettings):
 
     @classmethod
     def conflicts(cls, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-        by_key, by_identity = (given.get(key) is not None for key in ("connection_string", "account_url"))
-        if not by_key and not by_identity:
-            yield (), 'of type "azure_blob" needs connection_string or account_url'
-        if by_key and by_identity:
-            yield (), "has both a connection_string and an account_url; give only one of them"
+        return conflicts_of_account(given, 'of type "azure_blob"')
 
 
 class SqlServerLockSettings(LockSettings):

@@ -13,43 +13,28 @@ import threading
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
-from common.azure_identity import Identity
+from common.azure_blob.connecting import service_of
+from common.azure_blob.errors import LISTING_NOT_COVERED, RIGHTS, TAKEN, code_of, status_of, translated
 from common.clock import SteadyClock, SteadyTime, UnixClock, steady, unix
-from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError
-from ingester.azure_blob.errors import RIGHTS, TAKEN, code_of, status_of, translated
+from common.errors import DStreamError, LeaseLost, PermanentError
 from ingester.locks import Lease, this_owner
 
 LEASE_SECONDS = 60
 """The longest lease that Azure grants, and so how long a dead owner keeps its tables. The shortest is 15."""
 
+_KEY = "ingester.locks.connection_string"
+
 _ENDED_STATUS = {404, 409, 412}
 """Answers to an operation under a lease that this process no longer has, or whose blob was deleted."""
-_LISTING_NOT_COVERED = {"AuthorizationPermissionMismatch", "AuthorizationResourceTypeMismatch"}
-"""Answers to a signature that may use the container's blobs, but may not ask about the container itself."""
 
 
 def connect(*, connection_string: str | None, account_url: str | None, seconds: float) -> BlobServiceClient:
-    """A client that gives up on a request within `seconds`, and on a token within half of that.
-
-    It repeats neither: the caller does, and knows until when. With `account_url` the identity is the environment's own,
-    found by DefaultAzureCredential. Raises ConfigurationError.
-    """
-    half = max(1.0, seconds / 2)
-    options: dict[str, Any] = {"retry_total": 0, "connection_timeout": half, "read_timeout": half}
-    if connection_string is not None:
-        try:
-            return BlobServiceClient.from_connection_string(connection_string, **options)
-        except ValueError:
-            problem = "ingester.locks.connection_string is not a storage account's connection string"
-            raise ConfigurationError([problem]) from None
-    assert account_url is not None
-    identity = Identity(roles="Storage Blob Data Contributor on the container", seconds=half)
-    return BlobServiceClient(account_url, credential=identity, **options)
+    """A client that gives up on a request within `seconds`, and on a token within half of that. Raises ConfigurationError."""
+    return service_of(connection_string=connection_string, account_url=account_url, seconds=seconds, setting=_KEY)
 
 
 class AzureBlobLocks:
@@ -88,7 +73,7 @@ class AzureBlobLocks:
             except ResourceNotFoundError:
                 self._create_container()
             except HttpResponseError as error:
-                if code_of(error) not in _LISTING_NOT_COVERED:
+                if code_of(error) not in LISTING_NOT_COVERED:
                     raise
 
     def missing(self) -> bool:
@@ -99,7 +84,7 @@ class AzureBlobLocks:
             except ResourceNotFoundError:
                 return True
             except HttpResponseError as error:
-                if code_of(error) not in _LISTING_NOT_COVERED:
+                if code_of(error) not in LISTING_NOT_COVERED:
                     raise
         return False
 
@@ -269,7 +254,7 @@ class AzureBlobLocks:
         try:
             yield
         except AzureError as error:
-            raise translated(error, doing, proven=self._proven) from error
+            raise translated(error, doing, proven=self._proven, setting=_KEY) from error
         self._proven = True
 
 

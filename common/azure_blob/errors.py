@@ -17,10 +17,13 @@ TAKEN = {"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"}
 _PASSING = {"ContainerBeingDeleted", "OperationTimedOut", "ServerBusy", "InternalError"}
 _PASSING_STATUS = {408, 429}
 _REFUSED_STATUS = {401, 403}
+ROLE = "Storage Blob Data Contributor on the container"
 RIGHTS = (
     'the identity needs the role "Storage Blob Data Contributor" on the container; a shared access signature needs read, add, create, '
-    "write and list; and the account's network rules must let this machine in"
+    "write and list, and for files delete; and the account's network rules must let this machine in"
 )
+LISTING_NOT_COVERED = {"AuthorizationPermissionMismatch", "AuthorizationResourceTypeMismatch"}
+"""Answers to a signature that may use the container's blobs, but may not ask about the container itself."""
 
 
 def code_of(error: AzureError) -> str:
@@ -34,18 +37,18 @@ def status_of(error: AzureError) -> int | None:
     return error.status_code if isinstance(error, HttpResponseError) else None
 
 
-def translated(error: AzureError, doing: str, *, proven: bool) -> DStreamError:
-    """`proven`: the account has answered this identity before, so a token that is missing now is a passing trouble."""
+def translated(error: AzureError, doing: str, *, proven: bool, setting: str) -> DStreamError:
+    """`proven`: the account has answered this identity before, so a token that is missing now is a passing trouble. `setting`: that holds a key."""
     status, code = status_of(error), code_of(error)
     answered = f"{doing}: the storage account answered {status} {code}".rstrip()
     if status in _PASSING_STATUS or code in _PASSING or (status is not None and status >= 500):
         return TransientError(answered)
     if status in _REFUSED_STATUS:
-        key = "check the key in ingester.locks.connection_string and this machine's clock; "
+        key = f"check the key in {setting} and this machine's clock; "
         return PermanentError(answered, hint=(key if code == "AuthenticationFailed" else "") + RIGHTS)
     if isinstance(error, ClientAuthenticationError):
         problem = f"{doing}: no credential for the storage account ({type(error).__name__})"
-        hint = "check the key in ingester.locks.connection_string, or the identity that this machine runs under"
+        hint = f"check the key in {setting}, or the identity that this machine runs under"
         return TransientError(problem, hint=hint) if proven else PermanentError(problem, hint=hint)
     if status is not None:
         return PermanentError(answered)
