@@ -128,6 +128,12 @@ output {
   envelope          = "cloudevents"
 }
 """,
+    ("router.output", "console"): """\
+output "look" {
+  type = "console"
+  line = "message"
+}
+""",
     ("router.health", ""): """\
 health {
   port = 8081

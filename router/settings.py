@@ -281,7 +281,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     settings = RouterSettings(
         **{
             **dict(block.value),
-            "workers": block.value.workers or min(usable_cores(), MOST_WORKERS),
+            "workers": 1 if one_process(block.value) else block.value.workers or min(usable_cores(), MOST_WORKERS),
             "create_under": under,
             "topics_begin": shared.origin.topics_begin,
             "creating_nothing": _creating_nothing(block.value),
@@ -294,7 +294,12 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         selection=shared.selection,
         origin=shared.origin,
     )
-    return Bound(settings.with_remarks((*block.value.remarks, *_of_other_envelopes(document, block.value))), [])
+    remarks = (
+        *block.value.remarks,
+        *_of_other_envelopes(document, block.value),
+        *_of_one_process(document, block.value),
+    )
+    return Bound(settings.with_remarks(remarks), [])
 
 
 def _of_other_envelopes(document: Document, given: RouterBlock) -> Iterator[Remark]:
@@ -303,6 +308,19 @@ def _of_other_envelopes(document: Document, given: RouterBlock) -> Iterator[Rema
         for name, hint in output.without_effect:
             line = 1 if block is None else document.line(output_block(document, block, output), name)
             yield Remark(line, "setting has no effect", f"router.{output_named(output)}.{name}", hint)
+
+
+def one_process(block: RouterBlock) -> OutputSettings | None:
+    """An output that only one process can write to."""
+    return next((output for output in (block.output, *block.outputs) if output.one_process), None)
+
+
+def _of_one_process(document: Document, given: RouterBlock) -> Iterator[Remark]:
+    block, output = document.block("router", "publisher"), one_process(given)
+    if block is not None and output is not None and (given.workers or 1) > 1:
+        line = document.line(block, "workers")
+        hint = f"one process routes, because of {output_named(output)} of type {output.type}; remove it"
+        yield Remark(line, "setting has no effect", "router.workers", hint)
 
 
 def output_block(document: Document, block: Block, output: OutputSettings) -> Block:

@@ -6,7 +6,7 @@ from typing import Any
 
 from azure.storage.blob import BlobServiceClient
 
-from common.azure_blob.errors import ROLE
+from common.azure_blob.settings import ROLE
 from common.azure_identity import Identity
 from common.errors import ConfigurationError
 

@@ -17,7 +17,6 @@ TAKEN = {"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"}
 _PASSING = {"ContainerBeingDeleted", "OperationTimedOut", "ServerBusy", "InternalError"}
 _PASSING_STATUS = {408, 429}
 _REFUSED_STATUS = {401, 403}
-ROLE = "Storage Blob Data Contributor on the container"
 RIGHTS = (
     'the identity needs the role "Storage Blob Data Contributor" on the container; a shared access signature needs read, add, create, '
     "write and list, and for files delete; and the account's network rules must let this machine in"

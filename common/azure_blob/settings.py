@@ -11,6 +11,9 @@ from pydantic import AfterValidator, SecretStr
 
 from common.config.settings import Location, Secret, UnsetSecret
 
+ROLE = "Storage Blob Data Contributor on the container"
+"""What an identity needs."""
+
 _STORAGE = "DefaultEndpointsProtocol=https;AccountName=NAME;AccountKey=KEY;EndpointSuffix=core.windows.net"
 
 
@@ -78,6 +81,12 @@ def conflicts_of_account(given: Mapping[str, Any], called: str) -> Iterator[tupl
         yield (), f"{called} needs connection_string or account_url"
     if by_key and by_identity:
         yield (), "has both a connection_string and an account_url; give only one of them"
+
+
+def host_of(secret: SecretStr) -> str:
+    """The host of an account, for a person. Raises ConfigurationError when its environment variable is not set."""
+    parts = _parts(secret)
+    return urlsplit(_endpoint(parts)).netloc if "usedevelopmentstorage" not in parts else "the local emulator"
 
 
 def _parts(secret: SecretStr) -> dict[str, str]:

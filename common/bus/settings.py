@@ -74,6 +74,9 @@ class OutputSettings(BusSettings):
     longest_place: ClassVar[int | None] = None
     """The most characters that a place may have; longer ones are shortened, so that no two are equal. None: no limit."""
 
+    one_process: ClassVar[bool] = False
+    """Whether only one process can write to it: the router then has one."""
+
     name: Annotated[str, FromLabel()] = UNLABELLED
     """The label of its block; the output without one is the default."""
 

@@ -17,6 +17,7 @@ from common.errors import ConfigurationError
 from router.outputs.around import Around
 from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
+from router.outputs.console.settings import ConsoleSettings
 from router.outputs.port import Output, Planned, Stream
 
 _DEFAULT = "azure_service_bus"
@@ -24,6 +25,7 @@ _DEFAULT = "azure_service_bus"
 TYPES: Final[dict[str, type[OutputSettings]]] = {
     _DEFAULT: ServiceBusOutput,
     "servicebus": ServiceBusOutput,
+    "console": ConsoleSettings,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
 
@@ -43,6 +45,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
         match settings:
             case ServiceBusOutput():
                 return BusOutput(bus_of(settings, proven=proven), settings, around or Around())
+            case ConsoleSettings():
+                from router.outputs.console.output import ConsoleOutput
+
+                return ConsoleOutput(settings)
             case _:
                 raise AssertionError(f"no adapter for {type(settings).__name__}")
 
@@ -56,6 +62,10 @@ def planned_of(
             from router.outputs.azure_service_bus.plan import planned
 
             return planned(settings, streams, provision, around or Around())
+        case ConsoleSettings():
+            from router.outputs.console.plan import planned as planned_console
+
+            return planned_console(settings, streams, provision)
         case _:
             raise AssertionError(f"no plan for {type(settings).__name__}")
 
