@@ -297,4 +297,5 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    return Slots(settings, receivers, publishers, stop, pace, tally, ahead=ahead.bytes, news=_News(latest)).run()
+    outputs = {settings.output.name: publishers}
+    return Slots(settings, receivers, outputs, stop, pace, tally, ahead=ahead.bytes, news=_News(latest)).run()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, Literal, get_args
 
@@ -112,32 +112,53 @@ def _lane(routed: str | Poison) -> str | None:
 
 def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
     """The topic of one delivery, or why it has none. Topic names are compared without regard to case."""
+    topic = named(delivery)
+    if isinstance(topic, Poison) or topic in known:
+        return topic
+    return unknown(delivery, topic)
+
+
+def named(delivery: Delivery) -> str | Poison:
+    """The topic that one delivery names, in lower case, or why it goes nowhere whatever topics there are."""
     if delivery.fault is not None:
         return Poison(delivery, "MalformedMessage", delivery.fault)
     if delivery.message.application_properties.get(Property.OVERSIZE) is True:
         return Poison(delivery, "Oversize", _oversize(delivery.message))
     if Property.SET_ASIDE in delivery.message.application_properties:
         return Poison(delivery, "FilterFailed", _set_aside(delivery.message))
-    named: object = delivery.message.application_properties.get(Property.DESTINATION)
-    if named is None:
+    topic: object = delivery.message.application_properties.get(Property.DESTINATION)
+    if topic is None:
         try:
-            named = _named_in(delivery.message.body)
+            topic = _named_in(delivery.message.body)
         except (ValueError, RecursionError) as error:
             return Poison(delivery, "MalformedMessage", f"the body is not JSON: {type(error).__name__}: {error}")
-    if not isinstance(named, str) or not named:
+    if not isinstance(topic, str) or not topic:
         return Poison(
             delivery,
             "MissingDestination",
             "neither the application property destination nor the body's metadata.Destination names a topic",
         )
-    if named.lower() not in known:
-        return Poison(
-            delivery,
-            "UnknownDestination",
-            f"{with_table(repr(named), delivery.message)} belongs to no configured table; {SEND_AGAIN}",
-            named.lower(),
-        )
-    return named.lower()
+    return topic.lower()
+
+
+def unknown(delivery: Delivery, topic: str) -> Poison:
+    """The poison that a message is whose topic is not known; `topic` in lower case."""
+    written = delivery.message.application_properties.get(Property.DESTINATION)
+    name = written if isinstance(written, str) and written.lower() == topic else topic
+    return Poison(
+        delivery,
+        "UnknownDestination",
+        f"{with_table(repr(name), delivery.message)} belongs to no configured table; {SEND_AGAIN}",
+        topic,
+    )
+
+
+def explained(poison: Poison, refused: Mapping[str, str]) -> Poison:
+    """With the reason why nobody waits for its topic, in place of advice that would not help."""
+    why = refused.get(poison.topic or "")
+    if why is None:
+        return poison
+    return replace(poison, description=f"{poison.description.removesuffix(f'; {SEND_AGAIN}')}: {why}")
 
 
 def table_of(message: Message) -> str | None:

@@ -205,6 +205,10 @@ class Tally:
     """Messages moved to the dead-letter queue, by reason."""
     lost_locks: int = 0
     """Messages whose lock was lost after they were sent and before they were completed: they come again."""
+    filtered: int = 0
+    """Messages that no route takes anywhere."""
+    behind: Callable[[], Mapping[str, int]] = dict
+    """Returns how many sessions are ahead of each output that is behind; called from any thread."""
     retries: Counter[str] = field(default_factory=Counter)
     """Failed sends, by topic."""
     sessions_lost: Counter[str] = field(default_factory=Counter)
@@ -265,6 +269,16 @@ class Tally:
         with self._guard:
             self.routed[topic] += messages - lost
             self.lost_locks += lost
+
+    def count_lost_locks(self, messages: int) -> None:
+        """They were sent, and come again."""
+        with self._guard:
+            self.lost_locks += messages
+
+    def count_filtered(self, messages: int) -> None:
+        """No route takes them anywhere."""
+        with self._guard:
+            self.filtered += messages
 
     def count_lost(self, reason: Literal["lock_lost", "unanswered"]) -> None:
         """The received messages are given up, and come again."""

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import structlog
 
-from common.bus.ports import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, SendInterrupted
+from common.bus.ports import Delivery, MessageRefused, OutOfTime, Receiver, SendInterrupted
 from router.chunks import leading, reserve, together
-from router.envelopes.sender import NotConvertible
-from router.publishing.awaited import NoTopic, TopicSender
+from router.publishing.awaited import TopicSender
 from router.publishing.publishers import Publishers
 from router.receiving.pace import Pace
 from router.receiving.parking import Parked, Parking
-from router.routes import COPY, SEND_AGAIN, BatchPlan, Group, Poison, Reason, before, plan, runs, without
+from router.receiving.refusals import reason_of
+from router.routes import COPY, BatchPlan, Group, Poison, before, explained, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
 
@@ -49,6 +49,19 @@ class Handover:
     parking: Parking | None
     on_poison: OnPoison
 
+    def begin(self, receiver: Receiver, parked: Parked | None) -> None:
+        """See `router.receiving.slot.Work`."""
+        self.deliver(receiver, () if parked is None else parked.groups)
+
+    def receive(self, receiver: Receiver, patience: float) -> Sequence[Delivery]:
+        return receiver.receive(max_count=self.pace.batch, max_wait=patience)
+
+    def end(self, receiver: Receiver) -> None:
+        """Everything that was received is handed over."""
+
+    def let_go(self, *, keeps: bool) -> None:
+        """Nothing is kept between two batches."""
+
     def forward(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> None:
         """Send and settle all of a batch, or raise: SessionGone and TransientError leave the rest to come again."""
         behind = len(deliveries)
@@ -65,7 +78,7 @@ class Handover:
         if asked := [poison.topic for poison in decided.poison if poison.topic is not None]:
             refused = self.publishers.admit(asked)
             decided = plan(deliveries, self.publishers.topics)
-            decided = replace(decided, poison=tuple(_explained(poison, refused) for poison in decided.poison))
+            decided = replace(decided, poison=tuple(explained(poison, refused) for poison in decided.poison))
         if not self._stops_at_poison(receiver):
             yield decided
             return
@@ -169,7 +182,7 @@ class Handover:
         """
         self._settle_accepted(receiver, group, error.accepted)
         left = [delivery for at, delivery in enumerate(held) if at not in error.accepted]
-        self._put_aside(receiver, Poison(group.deliveries[error.at], _reason(error), error.message), left)
+        self._put_aside(receiver, Poison(group.deliveries[error.at], reason_of(error), error.message), left)
         return without(group, {*error.accepted, error.at})
 
     def _settle(self, receiver: Receiver, publisher: TopicSender, deliveries: Sequence[Delivery]) -> None:
@@ -248,19 +261,3 @@ class Handover:
 
 def _all_of(groups: Sequence[Group]) -> list[Delivery]:
     return [delivery for group in groups for delivery in group.deliveries]
-
-
-def _reason(error: MessageRefused) -> Reason:
-    if isinstance(error, NoTopic):
-        return "UnknownDestination"
-    if isinstance(error, NotConvertible):
-        return "MalformedMessage"
-    return "MessageTooLarge" if isinstance(error, MessageTooLarge) else "Refused"
-
-
-def _explained(poison: Poison, refused: Mapping[str, str]) -> Poison:
-    """With the reason why nobody waits for its topic, in place of advice that would not help."""
-    why = refused.get(poison.topic or "")
-    if why is None:
-        return poison
-    return replace(poison, description=f"{poison.description.removesuffix(f'; {SEND_AGAIN}')}: {why}")

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -41,9 +42,32 @@ the process has ended, and its connections with it."""
 PARKED_PER_SLOT = 8
 """For each slot, sessions that wait for their topic without a slot, and as many stopped ones; each is a connection."""
 
+FANNED_OUT_PER_SLOT = 32
+"""The same where messages go to several outputs: a parked session is still served for the outputs that accept its messages, so one output that is
+away parks every session that has messages for it."""
+
 log = structlog.get_logger(__name__)
 
 Ready = Callable[[], bool]
+
+
+class Kept(Protocol):
+    """What goes on in a session while it is parked, where it has several outputs."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    def pressing(self) -> bool:
+        """Whether it is worth a slot that waits for a new session."""
+        ...
+
+    def renewed(self) -> None:
+        """Its lock was renewed."""
+        ...
+
+    def give_up(self, *, keeps: bool) -> None:
+        """Its receiver is closed, or about to be; then it may keep something with the session. Never raises."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,11 +77,22 @@ class Parked:
     receiver: Receiver
     groups: Sequence[Group]
     ready: Ready
+    kept: Kept | None = None
 
     @property
     def bytes(self) -> int:
         """Bytes of its messages."""
-        return sum(weight(delivery.message) for group in self.groups for delivery in group.deliveries)
+        own = 0 if self.kept is None else self.kept.bytes
+        return own + sum(weight(delivery.message) for group in self.groups for delivery in group.deliveries)
+
+    def pressing(self) -> bool:
+        return self.ready() if self.kept is None else self.kept.pressing()
+
+    def close(self) -> None:
+        """Give it back."""
+        if self.kept is not None:
+            self.kept.give_up(keeps=True)
+        self.receiver.close()
 
 
 def _never() -> bool:
@@ -111,7 +146,7 @@ class Parking:
 
     def park(self, parked: Parked) -> bool:
         """Take over a session; False, and it stays the caller's, when there is no room or no memory for it, or the router stops."""
-        held = parked.bytes + self._ahead() if parked.groups else 0.0
+        held = parked.bytes + self._ahead() if parked.groups or parked.kept else 0.0
         with self._guard:
             if self._stop.is_set() or self._no_room() or (held and sum(self._bytes.values()) + held > self._memory):
                 return False
@@ -119,6 +154,12 @@ class Parking:
             if held:
                 self._bytes[parked] = held
             return True
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it is for want of memory that a session cannot be parked."""
+        with self._guard:
+            return not self._no_room()
 
     def remember(self, session_id: str, ready: Ready) -> bool:
         """The caller gives this session back because its messages take too much memory; it is recognised when it comes again.
@@ -182,6 +223,11 @@ class Parking:
         with self._guard:
             return any(parked.ready() for parked in self._waiting)
 
+    def anyone_pressing(self) -> bool:
+        """Whether a slot should rather take one of them than wait for a new session."""
+        with self._guard:
+            return any(parked.pressing() for parked in self._waiting)
+
     def take_ready(self) -> Parked | None:
         """One that may go on, the longest parked first; it is the caller's again."""
         with self._guard:
@@ -221,7 +267,7 @@ class Parking:
         if again:
             log.info("the configuration has changed; stopped sessions are tried again", sessions=len(again))
         for parked in again:
-            self._hands.do(parked.receiver.close)
+            self._hands.do(parked.close)
 
     def close(self) -> None:
         """Give all of them back, and wait for that at most CLOSED_WITHIN."""
@@ -233,7 +279,7 @@ class Parking:
             self._waiting, self._stopped, self._bytes = [], [], {}
         closing = Hands(CLOSING_HANDS, "parking-close")
         for each in parked:
-            closing.do(each.receiver.close)
+            closing.do(each.close)
         left = closing.finish(CLOSED_WITHIN) + self._hands.finish(max(0.0, until - time.monotonic()))
         if left:
             log.warning(
@@ -259,6 +305,8 @@ class Parking:
             if not stopped:  # removed meanwhile: a slot could begin with it otherwise, and a receiver has one user
                 self._waiting.remove(parked)
         kept = self._renewed(parked.receiver)
+        if parked.kept is not None:
+            parked.kept.renewed() if kept else parked.kept.give_up(keeps=False)
         with self._guard:
             self._renewing.discard(parked)
             self._away.discard(parked)
@@ -271,7 +319,7 @@ class Parking:
             if parked in self._stopped:
                 self._stopped.remove(parked)
         if kept:
-            parked.receiver.close()
+            parked.close()
 
     @staticmethod
     def _renewed(receiver: Receiver) -> bool:

@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 
-from common.bus.ports import Receiver, Receivers
+from common.bus.ports import Delivery, Receiver, Receivers
 from common.bus.throttling import ThrottleLog
 from common.errors import Throttled, TransientError
 from common.retry import Backoff
@@ -22,15 +23,41 @@ from router.receiving.gate import SLOW, Gate
 from router.receiving.handover import Handover, SessionGone, SessionParked
 from router.receiving.interruption import Interruption
 from router.receiving.pace import Pace
-from router.receiving.parking import Parking
+from router.receiving.parking import Parked, Parking
 from router.receiving.troubled import Troubled, ready_after
-from router.routes import Group
 from router.settings import OnPoison
 from router.tally import Tally
 
 SOURCE_BACKOFF = Backoff(first=0.5, longest=15.0)
 
+GLANCE = 0.02
+"""Seconds to wait for the first message of a parked session that is visited: there may be many of them."""
+
 log = structlog.get_logger(__name__)
+
+
+class Work(Protocol):
+    """What a slot does with the messages of a session, one session at a time. Each may raise SessionGone, SessionParked or TransientError."""
+
+    def begin(self, receiver: Receiver, parked: Parked | None) -> None:
+        """A session was opened, or is taken up again as it was parked."""
+        ...
+
+    def receive(self, receiver: Receiver, patience: float) -> Sequence[Delivery]:
+        """The next messages, or none within so many seconds."""
+        ...
+
+    def forward(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> None:
+        """Hand all of them over, or see to it that they come again."""
+        ...
+
+    def end(self, receiver: Receiver) -> None:
+        """The session's turn is over, and it is closed next."""
+        ...
+
+    def let_go(self, *, keeps: bool) -> None:
+        """The session is closed next, whatever has become of it; `keeps`: its receiver seems to work. Never raises."""
+        ...
 
 
 @dataclass(slots=True)
@@ -53,12 +80,15 @@ class Forwarder:
     """Of the namespace that is received from."""
     troubled: Troubled = field(default_factory=Troubled)
     interruption: Interruption = field(default_factory=Interruption)
-    _handover: Handover = field(init=False)
+    fan_out: Callable[[], Work] | None = None
+    """Makes what hands over to several outputs; None: there is one."""
+    _handover: Work = field(init=False)
 
     def __post_init__(self) -> None:
-        self._handover = Handover(
-            self.publishers, self.stop, self.pace, self.tally, self.clock, self.parking, self.on_poison
-        )
+        self._handover = self.fan_out() if self.fan_out is not None else self._of_one_output()
+
+    def _of_one_output(self) -> Handover:
+        return Handover(self.publishers, self.stop, self.pace, self.tally, self.clock, self.parking, self.on_poison)
 
     def run(self) -> None:
         """Runs until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
@@ -69,10 +99,10 @@ class Forwarder:
                 parked = self.parking.take_ready() if self.parking is not None else None
                 if parked is not None:
                     with self.tally.working():
-                        self._work(parked.receiver, parked.groups)
+                        self._work(parked.receiver, parked)
                 elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
                     with self.tally.working():
-                        self._work(receiver, ())
+                        self._work(receiver, None)
                 failures = 0
                 self.throttling.look()
             except TransientError as error:
@@ -106,13 +136,14 @@ class Forwarder:
         return receiver
 
     def _has_other_work(self) -> bool:
-        return self.stop.is_set() or (self.parking is not None and self.parking.anyone_ready())
+        return self.stop.is_set() or (self.parking is not None and self.parking.anyone_pressing())
 
-    def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
+    def _work(self, receiver: Receiver, parked: Parked | None) -> None:
         """From the rest of an earlier batch to the end of the session's turn."""
         try:
-            self._handover.deliver(receiver, left_over)
-            self._drain(receiver)
+            self._handover.begin(receiver, parked)
+            self._drain(receiver, visited=parked is not None and parked.kept is not None)
+            self._handover.end(receiver)
             self._well(receiver)
         except SessionParked:
             return
@@ -120,14 +151,17 @@ class Forwarder:
             log.debug("session given up", session=receiver.session_id, reason=str(reason))
         except TransientError as error:
             left_alone = self._left_alone(receiver, error)  # before it is closed, or another slot has it at once
+            self._handover.let_go(keeps=False)
             receiver.close()
             if not left_alone:
                 raise
             self.stop.wait(self.backoff.delay(1))
             return
         except BaseException:
+            self._handover.let_go(keeps=False)
             receiver.close()
             raise
+        self._handover.let_go(keeps=True)
         receiver.close()
 
     def _left_alone(self, receiver: Receiver, error: TransientError) -> bool:
@@ -152,17 +186,17 @@ class Forwarder:
         if failures > 1:
             log.info("session works again", session=receiver.session_id, failures=failures)
 
-    def _drain(self, receiver: Receiver) -> None:
+    def _drain(self, receiver: Receiver, *, visited: bool) -> None:
         began = heard = self.clock()
-        fresh = True  # Service Bus hands out sessions that hold messages: the first are worth waiting for
+        fresh = not visited  # Service Bus hands out sessions that hold messages: the first are worth waiting for
         while not self.stop.is_set():
             patience = self.pace.poll if fresh else self._patience()
-            deliveries = receiver.receive(max_count=self.pace.batch, max_wait=patience)
+            deliveries = self._handover.receive(receiver, min(patience, GLANCE) if visited else patience)
             if deliveries:
                 self._handover.forward(receiver, deliveries)
-                heard, fresh = self.clock(), False
+                heard, fresh, visited = self.clock(), False, False
             self.interruption.answered()
-            if self.sessions and self._had_enough(began, heard):
+            if self.sessions and (self._had_enough(began, heard) or (visited and self._others_may_wait())):
                 return
             receiver.renew(())
 

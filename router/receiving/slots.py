@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -14,10 +15,16 @@ from common.bus.throttling import ThrottleLog
 from common.errors import DStreamError, TransientError
 from common.observability.stacks import tell_stacks
 from router.publishing.publishers import Publishers
+from router.receiving.fan_out.behind import Behind
+from router.receiving.fan_out.courier import ThreadedCouriers
+from router.receiving.fan_out.handover import FanOut
+from router.receiving.fan_out.progress import Remembered, Rereads
+from router.receiving.fan_out.routing import Routing
+from router.receiving.fan_out.session import Means
 from router.receiving.gate import Gate
 from router.receiving.interruption import Interruption
 from router.receiving.pace import Pace
-from router.receiving.parking import PARKED_PER_SLOT, Parking
+from router.receiving.parking import FANNED_OUT_PER_SLOT, PARKED_PER_SLOT, Parking
 from router.receiving.slot import Forwarder
 from router.receiving.troubled import Troubled
 from router.settings import RouterSettings
@@ -29,6 +36,9 @@ STOP_WITHIN = 18.0
 LOOK = 10.0
 """Seconds between two checks of the slots of this process. A parent process finds a stuck slot sooner, and kills this process."""
 
+COURIERS_PER_SLOT = 2
+"""Threads of an output for each slot: one for its session, and one for a parked session that is tried again."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -39,24 +49,25 @@ class Slots:
         self,
         settings: RouterSettings,
         receivers: Receivers,
-        publishers: Publishers,
+        outputs: Mapping[str, Publishers],
         stop: threading.Event,
         pace: Pace,
         tally: Tally,
         *,
+        routing: Routing | None = None,
         ahead: Callable[[], float],
         news: Callable[[], object],
     ) -> None:
-        """`ahead` and `news`: for `Parking`."""
+        """`outputs`: by their names. `routing`: None where everything goes to the only output. `ahead` and `news`: for `Parking`."""
         self._settings = settings
         self._receivers = receivers
-        self._publishers = publishers
+        self._outputs = outputs
         self._stop = stop
         self._pace = pace
         self._tally = tally
         self._parking = Parking(
             stop,
-            room=PARKED_PER_SLOT * settings.slots,
+            room=(PARKED_PER_SLOT if routing is None else FANNED_OUT_PER_SLOT) * settings.slots,
             memory=settings.memory / 4,
             ahead=ahead,
             news=news,
@@ -65,11 +76,28 @@ class Slots:
         self._gate, self._throttling = Gate(), ThrottleLog()
         self._troubled, self._interruption = Troubled(), Interruption()
         self._fatal: list[BaseException] = []
+        self._behind = Behind()
+        self._fan_out = None if routing is None else self._fanning_out(routing)
+
+    def _fanning_out(self, routing: Routing) -> Callable[[], FanOut]:
+        means = Means(
+            self._outputs,
+            ThreadedCouriers(COURIERS_PER_SLOT * self._settings.slots),
+            Rereads(),
+            self._behind,
+            routing.fingerprint,
+            time.monotonic,
+            self._tally,
+            self._pace.linger,
+            self._settings.on_poison == "stop",
+        )
+        return partial(FanOut, means, routing, Remembered(), self._stop, self._pace, self._parking)
 
     def run(self) -> int:
         """Run until `stop`: 0 when all slots ended in time, else 1. When an error ended a slot, or one hangs, sets `stop` and raises."""
         self._tally.topics, self._tally.slots = frozenset(self._settings.topics), self._settings.slots
         self._tally.held, self._tally.interrupted = self._held, self._interruption.lasting
+        self._tally.behind = self._behind.sessions
         threads = self._started()
         self._look_after()
         return self._ended(threads)
@@ -84,7 +112,8 @@ class Slots:
             for number in range(self._settings.slots)
         ]
         threads.append(threading.Thread(target=self._parking.keep, name="parking", daemon=True))
-        threading.Thread(target=self._publishers.keep, args=[self._stop], name="publishers", daemon=True).start()
+        for publishers in self._outputs.values():
+            threading.Thread(target=publishers.keep, args=[self._stop], name="publishers", daemon=True).start()
         for thread in threads:
             thread.start()
         return threads
@@ -93,7 +122,7 @@ class Slots:
         """Runs in the thread of a slot."""
         slot = Forwarder(
             self._receivers,
-            self._publishers,
+            next(iter(self._outputs.values())),
             self._stop,
             self._settings.ordering != "none",
             self._pace,
@@ -104,6 +133,7 @@ class Slots:
             throttling=self._throttling,
             troubled=self._troubled,
             interruption=self._interruption,
+            fan_out=self._fan_out,
         )
         try:
             slot.run()

@@ -7,6 +7,8 @@ nowhere, which is what its filters say.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -74,6 +76,9 @@ class RouteTable:
             for route in routes
         )
         self._table_of = table_of
+        written = json.dumps([route.model_dump(mode="json") for route in routes], sort_keys=True)
+        self.fingerprint = hashlib.sha256(written.encode()).hexdigest()[:16]
+        """Of what the routes say: routes with another one may send the same message elsewhere."""
         self._known: dict[tuple[str, TableName | None], tuple[_Route, ...]] = {}
 
     @property

@@ -71,7 +71,9 @@ def ended(count: int, closing: Callable[[], object]) -> int:
     stop, results = threading.Event(), list[int]()
     lanes = Lanes(count, stop, closing)
     settings = SETTINGS.model_copy(update={"slots": count, "workers": 1})
-    made = Slots(settings, lanes, Publishers([]), stop, Pace(), Tally(), ahead=lambda: 0.0, news=lambda: None)
+    made = Slots(
+        settings, lanes, {"default": Publishers([])}, stop, Pace(), Tally(), ahead=lambda: 0.0, news=lambda: None
+    )
     running = threading.Thread(target=lambda: results.append(made.run()))
     running.start()
     assert lanes.taken.wait(60)
@@ -105,7 +107,7 @@ def test_a_slot_that_dies_of_a_defect_ends_the_router() -> None:
     made = Slots(
         SETTINGS,
         Defective(1, stop, lambda: None),
-        Publishers([]),
+        {"default": Publishers([])},
         stop,
         Pace(),
         Tally(),

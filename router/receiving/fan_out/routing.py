@@ -1,0 +1,81 @@
+"""What fan-out asks of routes and outputs. Decides nothing: `router/routing/` has the routes, `router/publishing/` the senders."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.bus.ports import Delivery
+from common.cel.filters import FilterFailed
+from common.message import Message
+from router.publishing.awaited import TopicSender
+from router.routes import Poison, explained, named, unknown
+
+
+class Target(Protocol):
+    """One place of a message. `key`: of the stream in that output, as its `Streams` know it."""
+
+    @property
+    def output(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
+
+
+class Routing(Protocol):
+    """Where messages go; `router.routing.table.RouteTable` is one.
+
+    `fingerprint` differs when the same message might go elsewhere: what outputs accepted by other routes is not believed.
+    """
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def targets(self, message: Message, topic: str) -> Sequence[Target]:
+        """Each once; nowhere is an answer. `topic`: as the message names it, in lower case. Raises FilterFailed."""
+        ...
+
+
+class Streams(Protocol):
+    """The senders of one output; `router.publishing.publishers.Publishers` is one."""
+
+    @property
+    def topics(self) -> Collection[str]: ...
+
+    def __getitem__(self, topic: str) -> TopicSender: ...
+
+    def label(self, topic: str) -> str: ...
+
+    def admit(self, topics: Iterable[str]) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A target that exists; or `poison`: why that output cannot have the message."""
+
+    output: str
+    topic: str
+    poison: Poison | None = None
+
+
+def places(delivery: Delivery, routing: Routing, outputs: Mapping[str, Streams]) -> Poison | Sequence[Place]:
+    """Where a delivery goes, or why it goes nowhere. A topic that an output does not know yet is admitted where that is allowed."""
+    topic = named(delivery)
+    if isinstance(topic, Poison):
+        return topic
+    try:
+        targets = routing.targets(delivery.message, topic)
+    except FilterFailed as error:
+        return Poison(delivery, "FilterFailed", f"the filter of a route has no answer for it: {error}")
+    return [_place(delivery, target, outputs[target.output]) for target in targets]
+
+
+def _place(delivery: Delivery, target: Target, streams: Streams) -> Place:
+    key = target.key
+    if key in streams.topics:
+        return Place(target.output, key)
+    refused = streams.admit([key])
+    if key in streams.topics:
+        return Place(target.output, key)
+    return Place(target.output, key, explained(unknown(delivery, key), refused))
