@@ -120,6 +120,18 @@ source {
   namespace = "NAME.servicebus.windows.net"
 }
 """,
+    ("router.output", "webhook"): """\
+output "orders" {
+  type           = "webhook"
+  url            = "https://orders.example.com/changes/{schema}/{table}"
+  signing_secret = "{{ env "DSTREAM_WEBHOOK_SIGNING_SECRET" }}"
+  batch          = 100
+
+  headers {
+    X-Api-Key = "{{ env "DSTREAM_WEBHOOK_API_KEY" }}"
+  }
+}
+""",
     ("router.output", ""): """\
 output {
   connection_string = "{{ env "DSTREAM_ROUTER_CONNECTION_STRING" }}"

@@ -19,6 +19,7 @@ from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
 from router.outputs.port import Output, Planned, Stream
+from router.outputs.webhook.settings import WebhookSettings
 
 _DEFAULT = "azure_service_bus"
 
@@ -26,6 +27,7 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     _DEFAULT: ServiceBusOutput,
     "servicebus": ServiceBusOutput,
     "console": ConsoleSettings,
+    "webhook": WebhookSettings,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
 
@@ -49,6 +51,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.console.output import ConsoleOutput
 
                 return ConsoleOutput(settings)
+            case WebhookSettings():
+                from router.outputs.webhook.output import WebhookOutput
+
+                return WebhookOutput(settings)
             case _:
                 raise AssertionError(f"no adapter for {type(settings).__name__}")
 
@@ -66,6 +72,10 @@ def planned_of(
             from router.outputs.console.plan import planned as planned_console
 
             return planned_console(settings, streams, provision)
+        case WebhookSettings():
+            from router.outputs.webhook.plan import planned as planned_webhook
+
+            return planned_webhook(settings, streams, provision)
         case _:
             raise AssertionError(f"no plan for {type(settings).__name__}")
 

@@ -61,12 +61,18 @@ def heard(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> I
 
 
 class OutputContract:
-    """`world` is a fixture of the subclass's module, entered, for all cases.
+    """`world_type` is all that a subclass must say; a world is entered once for its cases.
 
     A case that cannot be is in `World.impossible`, with its reason; tests/outputs/conftest.py leaves it out.
     """
 
     world_type: ClassVar[type[World]]
+
+    @pytest.fixture(scope="class", name="world")
+    @classmethod
+    def _world(cls) -> Iterator[World]:
+        with cls.world_type() as world:
+            yield world
 
     @pytest.fixture(autouse=True)
     def _bring(self, world: World, heard: Heard) -> Iterator[None]:

@@ -1,0 +1,1 @@
+"""The output `webhook`: each change as a signed HTTP request."""
