@@ -42,18 +42,20 @@ router {{
   output {{
     connection_string = "{bus}"
   }}
-}}
+{more}}}
 """
 
 
 class Router:
     """From the `with` statement, which waits until every worker routes, to its end."""
 
-    def __init__(self, folder: Path, broker: Broker, workers: int, pack: str = "1") -> None:
+    def __init__(self, folder: Path, broker: Broker, workers: int, pack: str = "1", *, more: str = "") -> None:
+        """`more`: further settings of the router."""
         self._broker = broker
         config, self._log = folder / "dstream.hcl", folder / "router.log"
         written = pack if pack.isdecimal() else f'"{pack}"'
-        config.write_text(_CONFIG.format(queue=QUEUE, bus=broker.connection_string, workers=workers, pack=written))
+        bus = broker.connection_string
+        config.write_text(_CONFIG.format(queue=QUEUE, bus=bus, workers=workers, pack=written, more=more))
         with self._log.open("wb") as log:
             command = [sys.executable, "-m", "dstream", "router", "--config", str(config)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -62,6 +64,11 @@ class Router:
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise SystemExit(self._log.read_text())
             time.sleep(0.05)
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        return self._process.pid
 
     def processor(self) -> float:
         """Seconds spent so far by the process and its workers."""
