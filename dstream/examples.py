@@ -146,6 +146,13 @@ output "look" {
   line = "message"
 }
 """,
+    ("router.route", ""): """\
+route {
+  from = ["Persons", "sales.*"]
+  when = "metadata.OperationType != 'Delete'"
+  to   = ["default", "stream"]
+}
+""",
     ("router.health", ""): """\
 health {
   port = 8081

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -17,7 +17,7 @@ from common.buses import Connection
 from common.config.bind import Bound, Document, UnsetPolicy, bind
 from common.config.blocks import Labelled
 from common.config.durations import Duration
-from common.config.settings import Remark, Settings
+from common.config.settings import Location, Settings
 from common.config.sizes import MemorySize, Size
 from common.config.values import Block, Problem
 from common.cores import usable_cores
@@ -26,8 +26,10 @@ from common.observability.health_settings import HealthSettings
 from common.table_selection import TablePattern, TableSelection
 from common.topology import Topology, twice_listed
 from router.outputs.around import Around
+from router.outputs.blocks import block_of, named, remarks, workers_unused
 from router.outputs.places import shared_places, streams_of
 from router.outputs.registry import OutputBlock
+from router.routing.settings import RouteBlock, unknown_outputs
 
 LEAST_MEMORY = Size(16 << 20)
 
@@ -84,6 +86,10 @@ class RouterBlock(Settings):
     )
     outputs: Annotated[tuple[OutputBlock, ...], Labelled("output")] = Field(
         default=(), description='Further outputs, `output "LABEL" { ... }`. Routes name them by their labels.'
+    )
+    route: tuple[RouteBlock, ...] = Field(
+        default=(),
+        description="Which outputs get which changes; see routes.md. None, the default: everything goes to the default output.",
     )
     provision: Provision = Field(
         default="create",
@@ -206,6 +212,10 @@ class RouterBlock(Settings):
         default=None, description="Where this stage serves metrics and health. None, the default: no port is opened."
     )
 
+    @classmethod
+    def conflicts(cls, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        return unknown_outputs(given)
+
 
 class RouterSettings(RouterBlock):
     """All that the router runs on."""
@@ -294,43 +304,18 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         selection=shared.selection,
         origin=shared.origin,
     )
-    remarks = (
-        *block.value.remarks,
-        *_of_other_envelopes(document, block.value),
-        *_of_one_process(document, block.value),
-    )
-    return Bound(settings.with_remarks(remarks), [])
-
-
-def _of_other_envelopes(document: Document, given: RouterBlock) -> Iterator[Remark]:
-    block = document.block("router", "publisher")
-    for output in (given.output, *given.outputs):
-        for name, hint in output.without_effect:
-            line = 1 if block is None else document.line(output_block(document, block, output), name)
-            yield Remark(line, "setting has no effect", f"router.{output_named(output)}.{name}", hint)
+    given = block.value
+    routed = {name for route in given.route for name in route.to}
+    routers, outputs = document.block("router", "publisher"), (given.output, *given.outputs)
+    found = [*remarks(document, routers, outputs, routed)]
+    if routers is not None and (given.workers or 1) > 1 and (alone := one_process(given)) is not None:
+        found.append(workers_unused(document.line(routers, "workers"), alone))
+    return Bound(settings.with_remarks((*given.remarks, *found)), [])
 
 
 def one_process(block: RouterBlock) -> OutputSettings | None:
     """An output that only one process can write to."""
     return next((output for output in (block.output, *block.outputs) if output.one_process), None)
-
-
-def _of_one_process(document: Document, given: RouterBlock) -> Iterator[Remark]:
-    block, output = document.block("router", "publisher"), one_process(given)
-    if block is not None and output is not None and (given.workers or 1) > 1:
-        line = document.line(block, "workers")
-        hint = f"one process routes, because of {output_named(output)} of type {output.type}; remove it"
-        yield Remark(line, "setting has no effect", "router.workers", hint)
-
-
-def output_block(document: Document, block: Block, output: OutputSettings) -> Block:
-    """The block of `output` inside the router's `block`, or that one."""
-    return document.inner(block, "output", None if output.is_default else output.name) or block
-
-
-def output_named(output: OutputSettings) -> str:
-    """The block of `output`, as complaints name it."""
-    return "output" if output.is_default else f"output.{output.name}"
 
 
 def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:
@@ -382,9 +367,9 @@ def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Pr
         if output.where == given.source.where and shared.queue.name.lower() in (place.lower() for place in places):
             text = f"names {shared.queue.name}, which is the ingest queue: changes would go round for ever"
             complaints.append((output.place_setting, text))
-        inner = output_block(document, block, output)
+        inner = block_of(document, block, output)
         found += [
-            Problem(document.line(inner, setting), f"{block.name}.{output_named(output)}.{setting} {text}")
+            Problem(document.line(inner, setting), f"{block.name}.{named(output)}.{setting} {text}")
             for setting, text in filter(None, complaints)
         ]
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, create_model
@@ -87,17 +88,17 @@ else:
     )
 
 
-def unknown_outputs(
-    routes: Iterable[RouteBlock], outputs: Collection[str], near: Callable[[str], str]
-) -> Iterable[tuple[Location, str]]:
-    """For `conflicts` of the block around them. `near` names what may have been meant."""
-    for number, route in enumerate(routes):
-        for at, name in enumerate(route.to):
-            if name not in outputs:
-                yield ("route", number, "to", at), f'names the output "{name}", which no block has{near(name)}'
+def unknown_outputs(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Complaints about outputs that a route names and no block has. `given`: the settings around the routes, parts of which may be wrong."""
+    known = [DEFAULT, *filter(None, (_of(block, "name") for block in given.get("outputs", ())))]
+    for number, route in enumerate(given.get("route", ())):
+        named = _of(route, "to")
+        for at, name in enumerate(named if isinstance(named, tuple) else ()):
+            if isinstance(name, str) and name not in known:
+                meant = get_close_matches(name, known, n=1, cutoff=0.6)
+                near = f' (did you mean "{meant[0]}"?)' if meant else f"; there are {', '.join(known)}"
+                yield ("route", number, "to", at), f'names the output "{name}", which no block has{near}'
 
 
-def routes_in(given: Mapping[str, Any]) -> Collection[str]:
-    """The outputs that the routes in raw settings name, for checks of settings that may be wrong."""
-    blocks = given.get("route", ())
-    return {name for block in blocks if isinstance(block, Mapping) for name in block.get("to", ())}
+def _of(block: Any, name: str) -> Any:
+    return block.get(name) if isinstance(block, Mapping) else getattr(block, name, None)

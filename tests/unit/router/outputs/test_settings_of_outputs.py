@@ -78,7 +78,24 @@ def test_a_setting_without_effect_names_the_output(tmp_path: Path) -> None:
         tmp_path, '  output "far" {\n namespace = "far.servicebus.windows.net"\n tombstones = true\n }'
     ).value
     assert settings is not None
-    assert [(it.line, it.setting) for it in settings.remarks] == [(16, "router.output.far.tombstones")]
+    assert [(it.line, it.event, it.setting) for it in settings.remarks] == [
+        (16, "setting has no effect", "router.output.far.tombstones"),
+        (14, "output gets nothing", "router.output.far"),
+    ]
+
+
+def test_an_output_that_a_route_names_gets_something(tmp_path: Path) -> None:
+    far = '  output "far" {\n namespace = "far.servicebus.windows.net"\n }\n  route {\n to = ["far"]\n }'
+    settings = bound(tmp_path, far).value
+    assert settings is not None
+    assert settings.remarks == ()
+
+
+def test_a_route_to_an_output_that_is_not_there_is_refused_with_its_line(tmp_path: Path) -> None:
+    problems = bound(tmp_path, '  route {\n to = ["default", "far"]\n }').problems
+    assert [str(it.text) for it in problems] == [
+        'router.route.to names the output "far", which no block has; there are default'
+    ]
 
 
 def test_an_output_in_code_has_its_name(tmp_path: Path) -> None:

@@ -182,5 +182,11 @@ def test_a_route_that_means_nothing_is_refused(given: dict[str, Any]) -> None:
 
 
 def test_an_output_that_no_block_has_is_named() -> None:
-    found = list(unknown_outputs([route(to=("default", "straem"))], {"default", "stream"}, lambda name: " (hint)"))
-    assert found == [(("route", 0, "to", 1), 'names the output "straem", which no block has (hint)')]
+    given = {
+        "outputs": ({"name": "stream"},),
+        "route": (route(to=("default", "straem")), {"to": ("xyz", 7)}, {"to": 1}),
+    }
+    assert list(unknown_outputs(given)) == [
+        (("route", 0, "to", 1), 'names the output "straem", which no block has (did you mean "stream"?)'),
+        (("route", 1, "to", 0), 'names the output "xyz", which no block has; there are default, stream'),
+    ]
