@@ -91,6 +91,6 @@ def test_one_process_routes_and_a_setting_that_asks_for_more_is_named(tmp_path: 
     settings = bound.value
     assert settings is not None, bound.problems
     assert settings.workers == 1
-    (remark,) = settings.remarks
+    (remark,) = [each for each in settings.remarks if each.setting == "router.workers"]
     assert (remark.setting, remark.line) == ("router.workers", 15)
     assert "output.look of type console" in remark.hint
