@@ -1,4 +1,4 @@
-"""Prints the part of requirements.lock that an image needs: `python requirements.py GROUP [--without GROUP]`, in the folder of the lock.
+"""Prints the part of requirements.lock that an image needs: `python requirements.py GROUP... [--without GROUP]`, in the folder of the lock.
 
 A group is `router`, an extra of pyproject.toml, or `build`: the tools that make the wheels. The lock itself says which package needs which
 ("via"), so an image installs pinned and hashed versions, the same as the tests ran with, and no second lock has to be kept. Resolves nothing.
@@ -18,14 +18,14 @@ _PACKAGE = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def needed(lock: str, project: Mapping[str, Any], group: str, without: str | None = None) -> str:
-    """The lines of `lock` for `group`. Raises KeyError for a group that does not exist, or a requirement that is not locked."""
+def needed(lock: str, project: Mapping[str, Any], *groups: str, without: str | None = None) -> str:
+    """The lines of `lock` for `groups`. Raises KeyError for a group that does not exist, or a requirement that is not locked."""
     blocks = _blocks(lock)
     needs: dict[str, set[str]] = {name: set() for name in blocks}
     for name, block in blocks.items():
         for parent in _parents(block) & blocks.keys():
             needs[parent].add(name)
-    taken = _closure(needs, _roots(project, group))
+    taken = _closure(needs, [root for group in groups for root in _roots(project, group)])
     if without is not None:
         taken -= _closure(needs, _roots(project, without))
     return "".join(block for name, block in blocks.items() if name in taken)
@@ -60,18 +60,19 @@ def _roots(project: Mapping[str, Any], group: str) -> list[str]:
     wanted = [*own["dependencies"], *(own["optional-dependencies"][group] if group != "router" else ())]
     roots: list[str] = []
     for requirement in wanted:
-        name, extra = re.match(r"([A-Za-z0-9._-]+)(?:\[(\w+)\])?", requirement).groups()  # type: ignore[union-attr]
-        roots += _roots(project, extra) if name == own["name"] else [name.lower()]
+        name, extras = re.match(r"([A-Za-z0-9._-]+)(?:\[([\w,]+)\])?", requirement).groups()  # type: ignore[union-attr]
+        own_extras = extras.split(",") if name == own["name"] else ()
+        roots += [root for extra in own_extras for root in _roots(project, extra)] or [name.lower()]
     return roots
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("group")
+    parser.add_argument("groups", nargs="+", metavar="GROUP")
     parser.add_argument("--without", metavar="GROUP", help="leave out what this group needs")
     options = parser.parse_args()
     project = tomllib.loads(Path("pyproject.toml").read_text())
-    print(needed(Path("requirements.lock").read_text(), project, options.group, options.without), end="")
+    print(needed(Path("requirements.lock").read_text(), project, *options.groups, without=options.without), end="")
 
 
 if __name__ == "__main__":

