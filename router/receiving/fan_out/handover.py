@@ -305,7 +305,16 @@ class FanOut:
         if self.stop.is_set() or (session.level and not session.undone):
             return
         self._park(session)
+        if not session.open_lanes() and self._remembered(session):
+            raise SessionGone("its outputs are unavailable, and its messages take too much memory to keep")
         self._stay(session)
+
+    def _remembered(self, session: Session) -> bool:
+        """Whether it is recognised when it comes again. Closed, it must not come over and over."""
+        senders = session.waited_for()
+        return self.parking is not None and self.parking.remember(
+            session.session_id, lambda: min((sender.pause() for sender in senders), default=0.0) <= 0
+        )
 
     def _park(self, session: Session) -> None:
         """Raises SessionParked if there is room."""

@@ -84,6 +84,8 @@ class Lane:
     _reach: Position | None = field(init=False)
     _refused: dict[Position, Position | None] = field(default_factory=dict)
     """Messages that it refused and that are not dead letters yet, with how far it had come before each."""
+    _carried: tuple[Item, ...] = field(default=(), init=False)
+    """What a courier has, if one is on its way."""
     _bytes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ class Lane:
     def accepted(self) -> Position | None:
         """Its watermark."""
         come = self.undone[0].before if self.undone else self._reach
-        before = [come, *self._refused.values()]
+        before = [come, self._reach, *self._refused.values()]
         return min((each for each in before if each is not None), default=None) if None not in before else None
 
     @property
@@ -149,11 +151,13 @@ class Lane:
 
     def chunk(self) -> tuple[TopicSender, Sequence[Item]] | None:
         """What is sent next: of one topic, in order, at most what the topic accepts at once. None: nothing now."""
+        self._carried = ()
         if self.cancelled or self.refused:
             return None
         for topic in dict.fromkeys(item.topic for item in self.undone):
             if (sender := self.streams[topic]).pause() <= 0:
-                return sender, list(self._leading(topic, sender.chunk_bytes))
+                self._carried = tuple(self._leading(topic, sender.chunk_bytes))
+                return sender, self._carried
             if self.strict:
                 return None
         return None
@@ -201,15 +205,19 @@ class Lane:
         self._refused.pop(position, None)
 
     def shed(self) -> None:
-        """Let go of what it has not sent but the first, which shows when the output accepts messages again; the others come again."""
-        if self.busy or len(self.undone) < 2:
+        """Let go of what it has not sent, which comes again; not of what a courier carries, nor of the first, which shows when the output accepts
+        messages again."""
+        kept = set(self._carried if self.busy and self._carried else self.undone[:1])
+        dropped = [item for item in self.undone if item not in kept]
+        if not dropped:
             return
-        for item in self.undone[1:]:
+        for item in dropped:
             item.entry.owed -= 1
             item.entry.lacking = True
             self._bytes -= item.entry.bytes
-        self.behind, self.skipped = True, self.skipped + len(self.undone) - 1
-        self._reach, self.undone = self.undone[1].before, self.undone[:1]
+        self.behind, self.skipped = True, self.skipped + len(dropped)
+        self._reach = dropped[0].before
+        self.undone = [item for item in self.undone if item in kept]
 
     def caught_up(self) -> bool:
         """It is behind, and has accepted all that was kept for it."""

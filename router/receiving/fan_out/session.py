@@ -16,6 +16,7 @@ import structlog
 
 from common.bus.ports import Delivery, Receiver
 from common.errors import DStreamError
+from router.publishing.awaited import TopicSender
 from router.receiving.fan_out import progress
 from router.receiving.fan_out.behind import Behind
 from router.receiving.fan_out.courier import Courier, Couriers
@@ -84,6 +85,7 @@ class Session:
         """Without a session: what was received and not settled, with its targets."""
         self._last: Position | None = None
         self._until = -math.inf
+        self._written: bytes | None = None
         self._courier = Courier(means.clock, lambda: self._until, self._done.extend, self.bell, means.tally)
 
     @property
@@ -188,6 +190,11 @@ class Session:
         """Those that another message would reach soon."""
         return [lane for lane in self.lanes if lane.room and not self.blocked(lane)]
 
+    def waited_for(self) -> Sequence[TopicSender]:
+        """Where messages that it holds go."""
+        with self._guard:
+            return [lane.streams[item.topic] for lane in self._lanes.values() for item in lane.undone[:1]]
+
     def full_lanes(self) -> Sequence[Lane]:
         """Those that another message would put behind."""
         return [lane for lane in self.lanes if not lane.behind and not lane.room]
@@ -225,8 +232,8 @@ class Session:
 
     @property
     def level(self) -> bool:
-        """Whether every output has everything that was received, and all that was received before."""
-        come = self._front is None or self.drained or (self._last is not None and self._last >= self._front)
+        """Whether every output has everything that was received, now and by an earlier holder of the session."""
+        come = self.drained or (self._last is not None and (self._front is None or self._last >= self._front))
         return come and not self._done and all(lane.level for lane in self.lanes)
 
     def refusal(self) -> Poison | None:
@@ -264,11 +271,12 @@ class Session:
         level, marks = self.level, self.marks()
         try:
             if not level and len({*self._lanes, *marks}) > 1:
-                self.receiver.set_state(progress.written(marks, self._means.fingerprint))
-                self.kept = True
+                if (state := progress.written(marks, self._means.fingerprint)) != self._written:
+                    self.receiver.set_state(state)
+                self.kept, self._written = True, state
             elif self.kept and level:
                 self.receiver.set_state(None)
-                self.kept, self._front, self._marks = False, None, {}
+                self.kept, self._written, self._front, self._marks = False, None, None, {}
         except DStreamError as error:
             log.debug("progress not kept", session=self.session_id, error=error.message)
 
