@@ -83,6 +83,8 @@ class Forwarder:
     fan_out: Callable[[], Work] | None = None
     """Makes what hands over to several outputs; None: there is one."""
     _handover: Work = field(init=False)
+    _asks: bool = field(default=False, init=False)
+    """It asks for a session next, whatever is parked."""
 
     def __post_init__(self) -> None:
         self._handover = self.fan_out() if self.fan_out is not None else self._of_one_output()
@@ -96,8 +98,9 @@ class Forwarder:
         while not self.stop.is_set():
             self.tally.turn()
             try:
-                parked = self.parking.take_ready() if self.parking is not None else None
+                parked = self._taken()
                 if parked is not None:
+                    self._asks = parked.kept is not None
                     with self.tally.working():
                         self._work(parked.receiver, parked)
                 elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
@@ -114,15 +117,20 @@ class Forwarder:
                     self.interruption.failed(error)
                 self.stop.wait(self.backoff.delay(failures))
 
+    def _taken(self) -> Parked | None:
+        """A parked session that may go on. Those with several outputs are visited again and again: in between, a slot asks for another session, or
+        none would ever be opened."""
+        asks, self._asks = self._asks, False
+        return self.parking.take_ready() if self.parking is not None and not asks else None
+
     def _parked_unread(self, receiver: Receiver) -> bool:
         return self.parking is not None and self.parking.park_unread(receiver)
 
     def _next(self) -> Receiver | None:
         if not self.sessions:
             return self.receivers.open(max_wait=self.pace.accept_wait)
-        question = self.gate.enter(
-            self.stop, self.pace.poll, first=self.pace.accept_wait, longest=self.pace.longest_wait
-        )
+        patience = 0.0 if self.parking is not None and self.parking.anyone_ready() else self.pace.poll
+        question = self.gate.enter(self.stop, patience, first=self.pace.accept_wait, longest=self.pace.longest_wait)
         if question is None:
             return None
         try:
