@@ -69,6 +69,9 @@ class ShapeOverride(Settings):
         default=None, description="As in `shape`. None, the default: the value there."
     )
     schema_events: bool | None = Field(default=None, description="As in `shape`. None, the default: the value there.")
+    initial_schema_events: bool | None = Field(
+        default=None, description="As in `shape`. None, the default: the value there."
+    )
 
     @classmethod
     def conflicts(cls, given: Mapping[str, Any]) -> Iterable[tuple[Location, str]]:
@@ -123,6 +126,13 @@ class ShapeSettings(Settings):
     schema_events: bool = Field(
         default=False,
         description="Whether an event comes before the first change with other columns. Off by default, because consumers must know it.",
+    )
+    initial_schema_events: bool = Field(
+        default=False,
+        description=(
+            "With `schema_events`: whether an event also comes before the table's first change of all, and before the rows of each snapshot, so "
+            "that a consumer that begins there knows the columns. Outputs that create tables need it. Off by default, as `schema_events` is."
+        ),
     )
 
     @classmethod
@@ -191,6 +201,7 @@ def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:
         skip_unchanged=_own(own.skip_unchanged, usual.skip_unchanged),
         on_filter_error=own.on_filter_error or usual.on_filter_error,
         schema_events=_own(own.schema_events, usual.schema_events),
+        initial_schema_events=_own(own.initial_schema_events, usual.initial_schema_events),
         shared=frozenset({*(columns or ()), *excluded, *usual.mask} - given),
     )
 

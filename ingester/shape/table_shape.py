@@ -28,6 +28,7 @@ class TableShape:
     skip_unchanged: bool = False
     on_filter_error: OnFilterError = "fail"
     schema_events: bool = False
+    initial_schema_events: bool = False
     shared: frozenset[str] = frozenset()
 
 

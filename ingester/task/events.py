@@ -118,10 +118,13 @@ def gap_event(todo: Slice) -> Change:
     return Change(table, todo.instance.name, at, Operation.GAP, {}, history=history, schema_version=version)
 
 
-def schema_event(instance: CaptureInstance, schema: KeptSchema, previous: str, before: Position) -> Change:
-    """The event that tells of `schema` before the change at `before`, the first one with its columns. `previous`: the version until then."""
+def schema_event(
+    instance: CaptureInstance, schema: KeptSchema, previous: str, before: Position, *, snapshot: str | None = None
+) -> Change:
+    """The event that tells of `schema` before the change at `before`, the first one with its columns. `previous`: the version until then; the
+    same where nothing was different. `snapshot`: whose rows it is told for, although it was told before."""
     _, lsn, _, seqval = before.place()
-    name = f"schema-{schema.number}-{schema.version}"
+    name = f"schema-{schema.number}-{schema.version}" + ("" if snapshot is None else f"-{snapshot}")
     at = EventPlace(name, lsn, "0" * len(seqval), f"{before} (other columns from here on)")
     columns = [_column(one) for one in schema.columns]
     history: History = {"SchemaChange": {"Version": schema.version, "Previous": previous, "Columns": columns}}

@@ -80,7 +80,7 @@ class ChunkDrain:
         progress, parts = SliceProgress(todo.row_bytes), self.parts
         fence = HeldFence(self.fence, chunk, todo.table, todo.epoch, parts.clock)
         bounds = ChunkBounds(todo, fence, now=parts.now, clock=parts.clock, stopping=parts.stopping)
-        schemas = SchemaTeller(parts.schemas if chunk.topic is None else None, todo)
+        schemas = SchemaTeller(parts.schemas if chunk.topic is None else None, todo, chunk.snapshot)
         run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds), schemas)
         trouble: DStreamError | None = None
         try:

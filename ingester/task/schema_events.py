@@ -1,7 +1,8 @@
 """Tells of other columns before the first messages that have them (`schema_events`). Decides from the kept versions; moves no offset.
 
 The event is sent first and its version kept then, so a kill between the two sends the event again, as the same message. The table's first version
-is kept without an event: nothing was different before.
+is kept without an event: nothing was different before. With `initial_schema_events` it has one, and so has each snapshot, for consumers that begin
+there.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ Send = Callable[[Change], bool]
 class SchemaTeller:
     """Of one slice, or one chunk. Parts and chunks of a table may tell at the same time: they send the same message, and keep one version.
 
-    `store`: None where nothing is told.
+    `store`: None where nothing is told. `snapshot`: of a chunk, whose rows a consumer may begin with.
     """
 
     store: SchemaStore | None
     todo: Slice
+    snapshot: str | None = None
     _last: KeptSchema | None = None
 
     def told(self, columns: tuple[CapturedColumn, ...], at: Position, send: Send) -> bool:
@@ -40,12 +42,17 @@ class SchemaTeller:
         version = version_of(columns, todo.shape)
         if self._last is not None and self._last.version == version:
             return True
-        last = store.latest(todo.table)
+        last, initial = store.latest(todo.table), todo.shape.initial_schema_events
         if last is None or last.version != version:
             following = KeptSchema(1 if last is None else last.number + 1, version, schema_of(columns, todo.shape))
-            if last is not None and not send(schema_event(todo.instance, following, last.version, at)):
+            previous = version if last is None else last.version
+            if (last is not None or initial) and not send(schema_event(todo.instance, following, previous, at)):
                 return False
             store.keep(todo.table, todo.epoch, following)
             last = following
+        elif initial and self.snapshot is not None and self._last is None:
+            again = schema_event(todo.instance, last, version, at, snapshot=self.snapshot)
+            if not send(again):
+                return False
         self._last = last
         return True

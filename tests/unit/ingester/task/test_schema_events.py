@@ -28,6 +28,7 @@ NEW = replace(OLD, columns=(*OLD.columns, AGE))
 V1, V2 = version_of(OLD.columns), version_of(NEW.columns)
 TOLD = f"database.dbo.Persons:schema-2-{V2}"
 EVENTS = TableShape(schema_events=True)
+INITIAL = TableShape(schema_events=True, initial_schema_events=True)
 
 
 class Told(Bench):
@@ -203,6 +204,16 @@ def test_an_event_that_was_not_accepted_ends_the_slice_and_is_not_kept() -> None
     assert bench.kept() == [(1, V1)]
 
 
+def test_the_first_version_of_all_is_told_where_the_shape_says_so() -> None:
+    bench = Told()
+    bench.schemas.kept.clear()
+    bench.drain.run(replace(bench.of(OLD), shape=INITIAL))
+    assert bench.sent() == [f"database.dbo.Persons:schema-1-{V1}", *EXPECTED]
+    assert bench.kept() == [(1, V1)]
+    told = json.loads(bench.sender.sent[0].body)["metadata"]["SchemaChange"]
+    assert (told["Version"], told["Previous"]) == (V1, V1)
+
+
 class ToldChunk(ChunkBench):
     """A bench of chunks whose table has events; version 1 is kept, and the rows are read with the columns of version 2."""
 
@@ -247,3 +258,15 @@ def test_a_snapshot_to_another_topic_tells_nothing_of_the_tables_own(chunk: Told
     chunk.run(upto=("4",), topic="server.database.persons.copy")
     assert chunk.ids() == ["1", "2", "3", "4"]
     assert chunk.schemas.asked == 0
+
+
+def test_each_chunk_of_a_snapshot_begins_with_the_columns_where_the_shape_says_so(chunk: ToldChunk) -> None:
+    """Chunks are sent side by side, so any may be the first; their events are one message, and the queue drops its copies."""
+    chunk.schemas.kept[PERSONS] = [KeptSchema(2, V2, ())]
+    chunk.todo = replace(chunk.todo, shape=INITIAL)
+    chunk.run(upto=("4",))
+    chunk.run(after=("4",), upto=("8",), number=5)
+    assert chunk.ids() == ["Schema", "1", "2", "3", "4", "Schema", "5", "6", "7", "8"]
+    events = {m.message_id for m in chunk.sender.sent if m.subject == "Schema"}
+    assert events == {f"database.dbo.Persons:schema-2-{V2}-{chunk.chunk.snapshot}"}
+    assert [one.number for one in chunk.schemas.kept[PERSONS]] == [2]
