@@ -11,10 +11,11 @@ ASYNCAPI := tests/asyncapi/.cache
 CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
+POSTGRESQL := tests/outputs/postgres/.cache
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite postgresql promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -106,6 +107,15 @@ $(DEBEZIUM)/.ready: tests/debezium/pom.xml tests/debezium/Unwrap.java
 	@mkdir -p $(@D)
 	@echo "Fetching Debezium into $(@D) (23 MB) ..."
 	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars && javac -d $(@D) -cp '$(@D)/jars/*' $(word 2,$^) && touch $@ || $(MISSING)
+
+# PostgreSQL of the distribution, only for tests/outputs/postgres, where the machine has none: Debian's packages, unpacked without root.
+postgresql:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(MAKE) --no-print-directory $(POSTGRESQL)/.ready
+
+$(POSTGRESQL)/.ready:
+	@mkdir -p $(@D)
+	@echo "Fetching PostgreSQL into $(@D) ..."
+	@cd $(@D) && apt-get -qq download $$(apt-cache depends postgresql | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$$/\1/p' | head -1) libpq5 libllvm14 2>/dev/null && for each in *.deb; do dpkg -x $$each . || exit 1; done && touch .ready || $(MISSING)
 
 # AsyncAPI's own parser, only for tests/asyncapi (55 MB; it runs on Node.js).
 asyncapi: $(ASYNCAPI)/.ready

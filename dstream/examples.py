@@ -120,6 +120,15 @@ source {
   namespace = "NAME.servicebus.windows.net"
 }
 """,
+    ("router.output", "postgres"): """\
+output "copy" {
+  type     = "postgres"
+  host     = "postgres.example.com"
+  database = "copies"
+  user     = "dstream"
+  password = "{{ env "DSTREAM_POSTGRES_PASSWORD" }}"
+}
+""",
     ("router.output", "webhook"): """\
 output "orders" {
   type           = "webhook"

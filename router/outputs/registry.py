@@ -19,6 +19,7 @@ from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
 from router.outputs.port import Output, Planned, Stream
+from router.outputs.postgres.settings import PostgresSettings
 from router.outputs.webhook.settings import WebhookSettings
 
 _DEFAULT = "azure_service_bus"
@@ -27,6 +28,7 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     _DEFAULT: ServiceBusOutput,
     "servicebus": ServiceBusOutput,
     "console": ConsoleSettings,
+    "postgres": PostgresSettings,
     "webhook": WebhookSettings,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
@@ -51,6 +53,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.console.output import ConsoleOutput
 
                 return ConsoleOutput(settings)
+            case PostgresSettings():
+                from router.outputs.postgres.output import PostgresOutput
+
+                return PostgresOutput(settings)
             case WebhookSettings():
                 from router.outputs.webhook.output import WebhookOutput
 
@@ -72,6 +78,10 @@ def planned_of(
             from router.outputs.console.plan import planned as planned_console
 
             return planned_console(settings, streams, provision)
+        case PostgresSettings():
+            from router.outputs.postgres.plan import planned as planned_postgres
+
+            return planned_postgres(settings, streams, provision)
         case WebhookSettings():
             from router.outputs.webhook.plan import planned as planned_webhook
 

@@ -1,0 +1,1 @@
+"""The output `postgres`: changes applied as rows to tables of PostgreSQL."""
