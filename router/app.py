@@ -1,32 +1,32 @@
-"""Settings to a running router. The type of bus is chosen by `common/buses.py`; no other module here opens one."""
+"""Settings to a running router. The type of bus is chosen by `common/buses.py`, those of outputs by `router/outputs/registry.py`."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Protocol
 
 import structlog
 
 from common.bus.fetch_ahead import FetchAhead
-from common.bus.ports import Bus, QueueNeed, Storage, TopicNeed
+from common.bus.ports import Bus, QueueNeed, Storage
 from common.buses import bus_of
 from common.errors import DStreamError, Stopped
+from common.names import TableName
 from router.counting import ObservedReceivers
-from router.envelopes.sender import in_envelope
 from router.file_limit import provide_descriptors
 from router.fullness import Fullness
 from router.health import Reports, endpoint
-from router.publishing.publishers import Publishers, most_links
-from router.publishing.topics import Topics
+from router.publishing.outputs import Outputs, most_links_of
 from router.receiving.pace import Pace
 from router.receiving.parking import PARKED_PER_SLOT
 from router.receiving.slots import Slots
 from router.receiving.unpack import Seen, UnpackingReceivers
+from router.routing.table import RouteTable
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
-from router.side_topic import mark_of
 from router.supervisor import Workers
 from router.tally import Figures, Tally
 
@@ -58,25 +58,23 @@ def run(
             return route(settings, stop, pace=pace, tally=tally, latest=latest)
     reports = Reports()
     with endpoint(settings.health, reports.figures):
-        source, output = bus_of(settings.source), bus_of(settings.output)
-        provide_descriptors(most_links(_most_topics(settings), slots=0))
-        over = threading.Event()
-        reports.start.topics = frozenset(settings.topics)
-        publishers = _publishers(settings, output, None, reports.start, over)
+        source, over = bus_of(settings.source), threading.Event()
+        outputs = Outputs(settings, None, reports.start, over)
+        provide_descriptors(most_links_of(settings, slots=0))
+        reports.start.topics = outputs.spots()
         try:
-            _open_all(settings, source, output, publishers, stop)
-            publishers.rest()
-            _watch_fullness(settings, source, output, reports.start, over, reports.figures)
+            _open_all(settings, source, outputs, stop)
+            outputs.rest()
+            _watch_fullness(settings, source, outputs, reports.start, over, reports.figures)
             # Unavailable topics are tried again here: a worker tries them only when it has a message for them.
-            threading.Thread(target=publishers.keep, args=[over], name="publishers", daemon=True).start()
+            outputs.keep(over)
             return Workers(settings, reports=reports, latest=latest).run(stop)
         except Stopped:
             return 0
         finally:
             over.set()
-            publishers.close()
+            outputs.close()
             source.close()
-            output.close()
 
 
 def route(
@@ -94,14 +92,13 @@ def route(
 
     `started` is called when all links are open. `stop` is set when it ends with an error of its own.
     """
-    source, output = bus_of(settings.source, proven=proven), bus_of(settings.output, proven=proven)
+    source, tally = bus_of(settings.source, proven=proven), tally or Tally()
+    outputs = Outputs(settings, latest, tally, stop, proven=proven)
     provide_descriptors(_most_links(settings))
-    tally = tally or Tally()
-    publishers = _publishers(settings, output, latest, tally, stop)
     try:
         if not provisioned:
-            _open_all(settings, source, output, publishers, stop)
-            _watch_fullness(settings, source, output, tally, stop, tally.figures)
+            _open_all(settings, source, outputs, stop)
+            _watch_fullness(settings, source, outputs, tally, stop, tally.figures)
         tally.opening()
         if stop.is_set():
             return 0
@@ -110,7 +107,7 @@ def route(
         _tell_start(settings)
         started()
         began = time.monotonic()
-        status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally, latest)
+        status = _route(settings, source, outputs, stop, pace or Pace(batch=settings.batch), tally, latest)
         log.info(
             "router stopped",
             routed=tally.routed.total(),
@@ -123,9 +120,8 @@ def route(
     except Stopped:
         return 0
     finally:
-        publishers.close()
+        outputs.close()
         source.close()
-        output.close()
 
 
 def _tell_start(settings: RouterSettings) -> None:
@@ -133,6 +129,7 @@ def _tell_start(settings: RouterSettings) -> None:
         "router started",
         queue=settings.queue_name,
         topics=len(settings.topics),
+        outputs=None if len(settings.streams) == 1 else ", ".join(settings.streams),
         slots=settings.slots,
         envelope=None if (enveloped := settings.output.enveloped) is None else enveloped.envelope,
     )
@@ -141,47 +138,33 @@ def _tell_start(settings: RouterSettings) -> None:
 def _most_links(settings: RouterSettings) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
     held = (1 + 2 * PARKED_PER_SLOT) * settings.slots
-    return most_links(_most_topics(settings), settings.slots) + held
+    return most_links_of(settings, slots=settings.slots) + held
 
 
-def _most_topics(settings: RouterSettings) -> int:
-    """With those of tables that patterns may match."""
-    return len(settings.topics) + (settings.match_at_most if settings.selection.patterns else 0)
-
-
-def _publishers(
-    settings: RouterSettings, output: Bus, latest: Latest | None, tally: Tally, stop: threading.Event
-) -> Publishers:
-    def provide(topic: str) -> None:
-        _provide_topics(settings, output, [topic], stop)
-
-    marked = partial(output.entities.marked, mark_of(settings), stop=stop)
-    seen = latest is not None and settings.provision != "none"
-    senders = in_envelope(settings.output, output.sender)
-    return Topics(settings, senders, provide, latest, tally, marked if seen else None).publishers()
-
-
-def _open_all(
-    settings: RouterSettings, source: Bus, output: Bus, publishers: Publishers, stop: threading.Event
-) -> None:
-    """Provide the entities, and open each topic once. Raises as `route`, and Stopped."""
-    with _stoppable(stop, source, output):
-        late = _provision(settings, source, output, stop)
-        publishers.open(stop, excused=late, exist=settings.provision != "none")
+def _open_all(settings: RouterSettings, source: Bus, outputs: Outputs, stop: threading.Event) -> None:
+    """Provide queue and places, and open each once. Raises as `route`, and Stopped."""
+    queue = QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)
+    with _stoppable(stop, source, outputs):
+        source.entities.provision([queue], how=settings.provision, stop=stop)
+        outputs.open()
     if stop.is_set():
         raise Stopped("asked to stop")
 
 
+class _Cuttable(Protocol):
+    def cut_calls(self) -> None: ...
+
+
 @contextmanager
-def _stoppable(stop: threading.Event, *buses: Bus) -> Iterator[None]:
+def _stoppable(stop: threading.Event, *reached: _Cuttable) -> Iterator[None]:
     """A start that is asked to stop has nothing in flight: its calls are cut, and it ends as stopped, whatever else it met."""
     over = threading.Event()
 
     def cut() -> None:
         while not over.wait(BLINK):
             if stop.is_set():
-                for bus in buses:
-                    bus.cut_calls()
+                for each in reached:
+                    each.cut_calls()
 
     threading.Thread(target=cut, name="start", daemon=True).start()
     try:
@@ -194,23 +177,10 @@ def _stoppable(stop: threading.Event, *buses: Bus) -> Iterator[None]:
         over.set()
 
 
-def _provision(settings: RouterSettings, source: Bus, output: Bus, stop: threading.Event) -> Collection[str]:
-    queue = QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)
-    source.entities.provision([queue], how=settings.provision, stop=stop)
-    return _provide_topics(settings, output, settings.topics, stop)
-
-
-def _provide_topics(
-    settings: RouterSettings, output: Bus, topics: Iterable[str], stop: threading.Event | None = None
-) -> Collection[str]:
-    needs = [TopicNeed(topic, settings.subscriptions, settings.duplicate_window) for topic in topics]
-    return output.entities.provision(needs, how=settings.provision, stop=stop)
-
-
 def _watch_fullness(
     settings: RouterSettings,
     source: Bus,
-    output: Bus,
+    outputs: Outputs,
     tally: Tally,
     stop: threading.Event,
     figures: Callable[[], Figures],
@@ -223,12 +193,11 @@ def _watch_fullness(
         found = source.entities.queue_storage(settings.queue_name, stop=stop)
         return {} if found is None else {f"queue {settings.queue_name}": found}
 
-    def topics() -> Mapping[str, Storage]:
-        names = dict.fromkeys([*settings.topics, *sorted(figures().topics)])
-        found = output.entities.topics_storage(list(names), stop=stop)
-        return {f"topic {topic}": storage for topic, storage in found.items()}
+    def topics(name: str) -> Mapping[str, Storage]:
+        return outputs.storage(name, figures().topics)
 
-    fullness = Fullness([queue, topics], tally)
+    buses = [name for name, each in outputs.opened.items() if each.bus is not None]
+    fullness = Fullness([queue, *(partial(topics, name) for name in buses)], tally)
     threading.Thread(target=fullness.run, args=[stop], name="fullness", daemon=True).start()
 
 
@@ -284,7 +253,7 @@ class _News:
 def _route(
     settings: RouterSettings,
     source: Bus,
-    publishers: Publishers,
+    outputs: Outputs,
     stop: threading.Event,
     pace: Pace,
     tally: Tally,
@@ -297,5 +266,25 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    outputs = {settings.output.name: publishers}
-    return Slots(settings, receivers, outputs, stop, pace, tally, ahead=ahead.bytes, news=_News(latest)).run()
+    routing = RouteTable(settings.route, _table_of(settings)) if settings.route else None
+    return Slots(
+        settings,
+        receivers,
+        outputs.publishers,
+        stop,
+        pace,
+        tally,
+        routing=routing,
+        ahead=ahead.bytes,
+        news=_News(latest),
+    ).run()
+
+
+def _table_of(settings: RouterSettings) -> Callable[[str], TableName | None]:
+    """By its topic's name, for messages that do not say their table."""
+    origin = settings.origin
+
+    def found(topic: str) -> TableName | None:
+        return settings.topics.get(topic) or (None if origin is None else origin.table_of(topic))
+
+    return found

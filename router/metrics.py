@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from common.observability.metrics import Metric, Sample
 from router.routes import REASONS
+from router.spots import parts_of_spot, spot
 from router.tally import UNKNOWN, Figures
 
 ROUTED = Metric(
     "dstream_router_messages_routed_total",
     "counter",
     "Messages accepted by their topic and completed in the queue.",
-    ("topic",),
+    ("output", "topic"),
 )
 DEAD_LETTERED = Metric(
     "dstream_router_messages_dead_lettered_total",
@@ -20,7 +21,9 @@ DEAD_LETTERED = Metric(
     "Messages moved to the queue's dead-letter queue.",
     ("reason",),
 )
-RETRIES = Metric("dstream_router_send_failures_total", "counter", "Sends that failed and are tried again.", ("topic",))
+RETRIES = Metric(
+    "dstream_router_send_failures_total", "counter", "Sends that failed and are tried again.", ("output", "topic")
+)
 LOST = Metric(
     "dstream_router_locks_lost_total",
     "counter",
@@ -46,7 +49,7 @@ UP = Metric(
     "dstream_router_destination_up",
     "gauge",
     "0 while the topic has accepted nothing for 10 s although there is something to send, else 1.",
-    ("topic",),
+    ("output", "topic"),
 )
 MEMORY = Metric(
     "dstream_router_worker_resident_memory_bytes", "gauge", "Resident memory of a worker, in bytes.", ("worker",)
@@ -79,6 +82,17 @@ WAITING = Metric(
     "Messages in the ingest queue (`active`) and in its dead-letter queue (`dead_letter`), counted once a minute; needs the Manage right.",
     ("state",),
 )
+FILTERED = Metric(
+    "dstream_router_messages_filtered_total",
+    "counter",
+    "Messages completed in the queue that no route takes to any output.",
+)
+BEHIND = Metric(
+    "dstream_router_sessions_behind",
+    "gauge",
+    "Sessions that go on without an output which is away or slow, and give it later what it misses.",
+    ("output",),
+)
 BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
 SETTLED = Metric(
     "dstream_router_settle_seconds",
@@ -88,26 +102,29 @@ SETTLED = Metric(
 
 METRICS = (
     *(ROUTED, DEAD_LETTERED, RETRIES, LOST, SESSIONS_LOST, RECEIVING, TOPICS_AWAY, UP, PARKED, STOPPED),
+    *(FILTERED, BEHIND),
     *(READY, SLOTS, BUSY, THROTTLED, WAITING, REPLACED, MEMORY, FILL, BATCHES, SETTLED),
 )
 
 
 def samples(figures: Figures) -> Iterator[Sample]:
     """Every metric with its value in `figures`."""
-    yield from (ROUTED(count, topic) for topic, count in sorted(figures.routed.items()))
+    yield from (ROUTED(count, *parts_of_spot(topic)) for topic, count in sorted(figures.routed.items()))
     yield from (
         DEAD_LETTERED(figures.dead_lettered[reason], reason)
         for reason in sorted(REASONS | figures.dead_lettered.keys())
     )
-    yield from (RETRIES(count, topic) for topic, count in sorted(figures.retries.items()))
+    yield from (RETRIES(count, *parts_of_spot(topic)) for topic, count in sorted(figures.retries.items()))
     yield LOST(figures.lost_locks)
     yield from (SESSIONS_LOST(figures.sessions_lost[reason], reason) for reason in ("lock_lost", "unanswered"))
     yield RECEIVING(int(figures.receives))
     yield TOPICS_AWAY(len(figures.topics_away))
-    away = {topic if topic in figures.topics else UNKNOWN for topic in figures.topics_away}
-    yield from (UP(int(topic not in away), topic) for topic in sorted(figures.topics | away))
+    away = {topic if topic in figures.topics else _unknown(topic) for topic in figures.topics_away}
+    yield from (UP(int(topic not in away), *parts_of_spot(topic)) for topic in sorted(figures.topics | away))
     yield PARKED(figures.parked)
     yield STOPPED(figures.stopped)
+    yield FILTERED(figures.filtered)
+    yield from (BEHIND(count, output) for output, count in sorted(figures.behind.items()))
     yield READY(int(figures.ready() is None))
     yield SLOTS(figures.slots)
     yield BUSY(figures.busy)
@@ -118,3 +135,9 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield from (FILL(share, entity) for entity, share in sorted(figures.fills.items()))
     yield BATCHES(figures.batches)
     yield SETTLED(figures.seconds)
+
+
+def _unknown(topic: str) -> str:
+    """The label of a topic that no table has."""
+    output, _ = parts_of_spot(topic)
+    return spot(UNKNOWN, output)

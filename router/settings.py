@@ -26,8 +26,9 @@ from common.observability.health_settings import HealthSettings
 from common.table_selection import TablePattern, TableSelection
 from common.topology import Topology, twice_listed
 from router.outputs.around import Around
-from router.outputs.blocks import block_of, named, remarks, workers_unused
-from router.outputs.places import shared_places, streams_of
+from router.outputs.blocks import Ingest, complaints, remarks, workers_unused
+from router.outputs.places import streams_by_output
+from router.outputs.port import Stream
 from router.outputs.registry import OutputBlock
 from router.routing.settings import RouteBlock, unknown_outputs
 
@@ -212,6 +213,11 @@ class RouterBlock(Settings):
         default=None, description="Where this stage serves metrics and health. None, the default: no port is opened."
     )
 
+    @property
+    def all_outputs(self) -> Mapping[str, OutputSettings]:
+        """By name, the default first."""
+        return {each.name: each for each in (self.output, *self.outputs)}
+
     @classmethod
     def conflicts(cls, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         return unknown_outputs(given)
@@ -237,9 +243,9 @@ class RouterSettings(RouterBlock):
     """None: no pattern matches."""
 
     @property
-    def all_outputs(self) -> Mapping[str, OutputSettings]:
-        """By name, the default first."""
-        return {each.name: each for each in (self.output, *self.outputs)}
+    def streams(self) -> Mapping[str, Mapping[str, Stream]]:
+        """By output, the default first: the streams of `topics` that the routes give it, by their keys. Outputs that get nothing are left out."""
+        return streams_by_output(self.all_outputs.values(), self.route, self.origin, self.topics)
 
     @property
     def around(self) -> Around:
@@ -284,7 +290,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     shared = topology.value
     problems = block.problems + topology.problems + ([] if shared is None else nameless(shared))
     if shared is not None and block.value is not None:
-        problems += _sessionless(document, shared, block.value) + _scoped(document, shared, block.value)
+        problems += _sessionless(document, shared, block.value) + _out_of_reach(document, shared, block.value)
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
     under = shared.origin.topics_begin if block.value.create_under is None else block.value.create_under
@@ -306,7 +312,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     )
     given = block.value
     routed = {name for route in given.route for name in route.to}
-    routers, outputs = document.block("router", "publisher"), (given.output, *given.outputs)
+    routers, outputs = document.block("router", "publisher"), list(given.all_outputs.values())
     found = [*remarks(document, routers, outputs, routed)]
     if routers is not None and (given.workers or 1) > 1 and (alone := one_process(given)) is not None:
         found.append(workers_unused(document.line(routers, "workers"), alone))
@@ -315,7 +321,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
 
 def one_process(block: RouterBlock) -> OutputSettings | None:
     """An output that only one process can write to."""
-    return next((output for output in (block.output, *block.outputs) if output.one_process), None)
+    return next((output for output in block.all_outputs.values() if output.one_process), None)
 
 
 def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:
@@ -348,30 +354,21 @@ def _sessionless(document: Document, shared: Topology, block: RouterBlock) -> li
     return [Problem(line, 'on_poison = "stop" needs sessions, and queue.ordering = "none" has none')]
 
 
-def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Problem]:
-    """Settings that do not give access to what the router needs there."""
+def _out_of_reach(document: Document, shared: Topology, given: RouterBlock) -> list[Problem]:
+    """Settings that do not give access to what the router needs there, and places that cannot be used."""
     block = document.block("router", "publisher")
     if block is None or shared.nameless is not None:
         return []
     reach = given.source.out_of_reach([shared.queue.name], "the queue is ")
     found = [
-        Problem(document.line(block, "source", of), f"{block.name}.source.{of} {text}")
-        for of, text in filter(None, [reach])
+        Problem(document.line(block, "source", setting), f"{block.name}.source.{setting} {text}")
+        for setting, text in filter(None, [reach])
     ]
-    further = [f"the topics of {pattern}" for pattern in shared.selection.patterns]
-    for output in (given.output, *given.outputs):
-        streams = streams_of(output, shared.origin, {shared.origin.topic(table): table for table in shared.streams})
-        places = list(dict.fromkeys(stream.destination for stream in streams))
-        complaints = [output.out_of_reach([*places, *further], "the router sends to ")]
-        complaints += [(output.place_setting, text) for text in shared_places(output, streams)]
-        if output.where == given.source.where and shared.queue.name.lower() in (place.lower() for place in places):
-            text = f"names {shared.queue.name}, which is the ingest queue: changes would go round for ever"
-            complaints.append((output.place_setting, text))
-        inner = block_of(document, block, output)
-        found += [
-            Problem(document.line(inner, setting), f"{block.name}.{named(output)}.{setting} {text}")
-            for setting, text in filter(None, complaints)
-        ]
+    topics = {shared.origin.topic(table): table for table in shared.streams}
+    streams = streams_by_output(given.all_outputs.values(), given.route, shared.origin, topics)
+    ingest = Ingest(given.source.where, shared.queue.name, [str(each) for each in shared.selection.patterns])
+    for name, output in given.all_outputs.items():
+        found += complaints(document, block, output, list(streams.get(name, {}).values()), ingest)
     return found
 
 

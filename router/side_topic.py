@@ -10,9 +10,11 @@ import threading
 from contextlib import closing
 
 from common.bus.ports import TopicNeed
-from common.buses import bus_of
 from common.errors import ConfigurationError, PermanentError
 from common.side_topic import SideTopics
+from router.outputs.places import stream_of
+from router.outputs.port import Output
+from router.outputs.registry import bus_behind, output_of
 from router.settings import RouterSettings, subscription_name
 
 
@@ -59,7 +61,10 @@ def provide(
     name = named(settings, topic, subscription)
     subscriptions = settings.subscriptions if subscription is None else (subscription,)
     need = TopicNeed(name, subscriptions, settings.duplicate_window, mark_of(settings))
-    with closing(bus_of(settings.output)) as bus:
+    with closing(output_of(settings.output, settings.around)) as output:
+        if (bus := bus_behind(output)) is None:
+            _provide_elsewhere(settings, output, name, subscription, routed=routed, stop=stop)
+            return name
         bus.entities.provision([need], how=settings.provision, stop=stop)
         if routed and not _is_allowed(settings, name):
             if settings.provision == "none":
@@ -75,6 +80,26 @@ def provide(
                     hint=f"choose a name that does not exist yet, or {_allow(name)}",
                 )
     return name
+
+
+def _provide_elsewhere(
+    settings: RouterSettings,
+    output: Output,
+    name: str,
+    subscription: str | None,
+    *,
+    routed: bool,
+    stop: threading.Event | None,
+) -> None:
+    """At an output that is no Service Bus namespace: it has neither subscriptions nor marks."""
+    where = f"the default output is of type {settings.output.type}"
+    if subscription is not None:
+        raise ConfigurationError([f"subscription {subscription}: {where}, which has no subscriptions"])
+    if routed and not _is_allowed(settings, name):
+        raise ConfigurationError(
+            [f"topic {name}: no router sends to it: {where}, which has no side topics"], hint=_allow(name)
+        )
+    output.provision([stream_of(settings.output, settings.origin, name, None)], how=settings.provision, stop=stop)
 
 
 def _is_allowed(settings: RouterSettings, name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from common.observability.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 from router.awake import Awake
+from router.spots import spoken
 
 UNKNOWN = "unknown"
 """The label of all topics that no table has: their names come with messages, and each would be a time series for ever."""
@@ -91,6 +92,7 @@ _FAILING = "sessions fail again and again: `session fails again and again` in th
 class Figures:
     """A tally at a moment. `still`: the slot whose last turn is longest ago; `away`: why the queue is unavailable, None while it is available.
 
+    Topics are named by their `spot`: those of other outputs than the default have its name too.
     `receiving`: its links were opened, and a slot has asked for messages. `topics_away`: why nothing can be sent to them, by topic.
     `sessions_lost`: given up, by reason. `replaced`: workers, by reason. `topics`: those that are known. `memory`: resident octets, by worker.
     """
@@ -114,6 +116,8 @@ class Figures:
     throttled: int = 0
     slots: int = 0
     busy: int = 0
+    filtered: int = 0
+    behind: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[int, int] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
     """Used shares of the quotas of queue and topics, as far as they are checked."""
@@ -133,6 +137,7 @@ class Figures:
             failing=0,
             slots=0,
             busy=0,
+            behind={},
             memory={},
         )
 
@@ -158,6 +163,8 @@ class Figures:
             self.throttled + other.throttled,
             self.slots + other.slots,
             self.busy + other.busy,
+            self.filtered + other.filtered,
+            Counter(self.behind) + Counter(other.behind),
             {**self.memory, **other.memory},
             {**self.fills, **other.fills},
             {**self.waiting, **other.waiting},
@@ -181,7 +188,7 @@ class Figures:
         """A line each: topics that tables have first, then others, then sessions."""
         away = sorted(self.topics_away.items(), key=lambda each: (each[0] not in self.topics, each[0]))
         for topic, why in away[:_NAMED]:
-            yield f"topic {topic} is unavailable: {why}"
+            yield f"{spoken(topic)} is unavailable: {why}"
         if len(away) > _NAMED:
             yield f"and {len(away) - _NAMED} more topics"
         if self.stopped:
@@ -200,7 +207,7 @@ class Tally:
     """Counts since the start; every change is under one lock, because the slots are threads."""
 
     routed: Counter[str] = field(default_factory=Counter)
-    """Messages accepted by a topic and completed, by topic."""
+    """Messages accepted by a topic and completed, by topic (`spot`)."""
     dead_lettered: Counter[str] = field(default_factory=Counter)
     """Messages moved to the dead-letter queue, by reason."""
     lost_locks: int = 0
@@ -210,7 +217,7 @@ class Tally:
     behind: Callable[[], Mapping[str, int]] = dict
     """Returns how many sessions are ahead of each output that is behind; called from any thread."""
     retries: Counter[str] = field(default_factory=Counter)
-    """Failed sends, by topic."""
+    """Failed sends, by topic (`spot`)."""
     sessions_lost: Counter[str] = field(default_factory=Counter)
     """Sessions given up, or batches of a queue without, by what was lost: `lock_lost`, or `unanswered`."""
     throttled: int = 0
@@ -337,7 +344,7 @@ class Tally:
 
     def figures(self) -> Figures:
         """Everything as it is now; from any thread."""
-        held, interrupted, resident = self.held(), self.interrupted(), resident_bytes()
+        held, interrupted, resident, behind = self.held(), self.interrupted(), resident_bytes(), self.behind()
         with self._guard:
             return Figures(
                 Counter(self.routed),
@@ -358,6 +365,8 @@ class Tally:
                 throttled=self.throttled,
                 slots=self.slots,
                 busy=self._busy,
+                filtered=self.filtered,
+                behind=behind,
                 memory={} if resident is None else {self.worker: resident},
                 fills=self._fills,
                 waiting=self._waiting,

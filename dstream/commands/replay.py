@@ -19,10 +19,10 @@ from dstream.reporting import OK, report
 from dstream.starting import imported, logged
 
 if TYPE_CHECKING:
-    from common.bus.ports import Bus
     from ingester.commands.replay import ReplayPlan
     from ingester.history.replay import Replay
     from ingester.task.replay import ReplayProgress
+    from router.outputs.port import Output
 
 _LSN = re.compile(r"0[xX].*|[0-9A-Fa-f]{20}")
 _BLINK = 0.2
@@ -74,18 +74,19 @@ def replay(
 
 def _sent(plan: ReplayPlan, settings: Any, router: Any, subscription: str | None, max_rate: int | None) -> int:
     """Send it; the exit status."""
-    from common.buses import bus_of
     from dstream.signals import interruptible
 
     topic, run = plan.replay.topic, imported("ingester.commands.replay").run
     provide, senders = imported("router.side_topic").provide, imported("router.envelopes.sender").in_envelope
     progress: ReplayProgress = imported("ingester.task.replay").ReplayProgress()
-    with interruptible(_ENDS_WITHIN) as interruption, closing(bus_of(router.output)) as bus:
+    output = imported("router.outputs.registry").output_of(router.output, router.around)
+    stream = imported("router.outputs.places").stream_of(router.output, router.origin, topic, None)
+    with interruptible(_ENDS_WITHIN) as interruption, closing(output):
         stop = interruption.stop
         try:
-            with _cut(bus, stop):
+            with _cut(output, stop):
                 provide(router, topic, subscription, routed=False, stop=stop)
-                with closing(senders(router.output, bus.sender)(topic)) as sender:
+                with closing(senders(router.output, output.sender)(stream)) as sender:
                     sender.open()
                     _announce(plan)
                     run(settings, plan.replay, sender, stop, most_rate=max_rate, progress=progress)
@@ -162,14 +163,14 @@ def _how_far(what: str, one: Replay, progress: ReplayProgress, hint: str | None)
 
 
 @contextmanager
-def _cut(bus: Bus, stop: threading.Event) -> Iterator[None]:
-    """Once `stop` is set, calls that wait for the bus end."""
+def _cut(output: Output, stop: threading.Event) -> Iterator[None]:
+    """Once `stop` is set, calls that wait for the output end."""
     over = threading.Event()
 
     def cut() -> None:
         while not over.wait(_BLINK):
             if stop.is_set():
-                bus.cut_calls()
+                output.cut_calls()
 
     threading.Thread(target=cut, name="cut", daemon=True).start()
     try:

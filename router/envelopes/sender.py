@@ -7,6 +7,7 @@ the copies.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeVar
 
 from common.bus.ports import (
     MessageRefused,
@@ -99,10 +100,22 @@ class ConvertingSender:
         self._inner.close()
 
 
-def in_envelope(output: OutputSettings, senders: Callable[[str], OpenableSender]) -> Callable[[str], OpenableSender]:
-    """`senders` of the output's topics, each behind the converter of its envelope; unchanged for the native one, and for outputs that apply rows."""
+class Placed(Protocol):
+    """A stream that has a place."""
+
+    @property
+    def destination(self) -> str: ...
+
+
+_Stream = TypeVar("_Stream", bound=Placed)
+
+
+def in_envelope(
+    output: OutputSettings, senders: Callable[[_Stream], OpenableSender]
+) -> Callable[[_Stream], OpenableSender]:
+    """`senders` of the output's streams, each behind the converter of its envelope; unchanged for the native one, and for outputs that apply rows."""
     enveloped = output.enveloped
     converter = None if enveloped is None else converter_of(enveloped)
     if enveloped is None or converter is None:
         return senders
-    return lambda entity: ConvertingSender(entity, senders(entity), converter, enveloped.envelope)
+    return lambda stream: ConvertingSender(stream.destination, senders(stream), converter, enveloped.envelope)

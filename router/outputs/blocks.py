@@ -1,13 +1,18 @@
-"""The blocks of outputs in the file: where they stand, and what is worth a line about them. Decides nothing about messages."""
+"""The blocks of outputs in the file: where they stand, what is wrong with them, and what is worth a line. Decides nothing about messages."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from common.bus.settings import OutputSettings
 from common.config.bind import Document
 from common.config.settings import Remark
-from common.config.values import Block
+from common.config.values import Block, Problem
+from router.outputs.places import shared_places
+from router.outputs.port import Stream
+
+_ROUND = "which is the ingest queue: changes would go round for ever"
 
 
 def block_of(document: Document, block: Block, output: OutputSettings) -> Block:
@@ -38,3 +43,29 @@ def workers_unused(line: int, output: OutputSettings) -> Remark:
     """`output`: one that only one process can write to. `line`: of the setting `workers`."""
     hint = f"one process routes, because of {named(output)} of type {output.type}; remove it"
     return Remark(line, "setting has no effect", "router.workers", hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """The ingest queue: its host and name. `patterns`: of tables that are not known yet."""
+
+    where: str
+    queue: str
+    patterns: Sequence[str]
+
+
+def complaints(
+    document: Document, block: Block, output: OutputSettings, streams: Sequence[Stream], ingest: Ingest
+) -> list[Problem]:
+    """Settings of one output that do not give access to what the router needs there, and places that cannot be used. `block`: the router's."""
+    places = list(dict.fromkeys(stream.destination for stream in streams))
+    further = [f"the topics of {pattern}" for pattern in ingest.patterns]
+    found = [output.out_of_reach([*places, *further], "the router sends to ")]
+    found += [(output.place_setting, text) for text in shared_places(output, streams)]
+    if output.where == ingest.where and ingest.queue.lower() in (place.lower() for place in places):
+        found.append((output.place_setting, f"names {ingest.queue}, {_ROUND}"))
+    inner = block_of(document, block, output)
+    return [
+        Problem(document.line(inner, setting), f"{block.name}.{named(output)}.{setting} {text}")
+        for setting, text in filter(None, found)
+    ]

@@ -8,6 +8,8 @@ from common.bus.place import colliding, names_table
 from common.bus.settings import OutputSettings
 from common.names import Origin, TableName
 from router.outputs.port import Stream
+from router.routing.settings import RouteBlock
+from router.routing.table import RouteTable, parts_of_key
 
 NOWHERE = Origin("", "")
 """Of settings without an origin, which name no place by it."""
@@ -26,8 +28,30 @@ def stream_of(
 
 
 def streams_of(output: OutputSettings, origin: Origin | None, topics: Mapping[str, TableName]) -> Sequence[Stream]:
-    """One for each of `topics`."""
+    """One for each of `topics`, whatever the routes."""
     return [stream_of(output, origin, topic, table) for topic, table in topics.items()]
+
+
+def streams_by_output(
+    outputs: Iterable[OutputSettings],
+    routes: Sequence[RouteBlock],
+    origin: Origin | None,
+    topics: Mapping[str, TableName],
+) -> Mapping[str, Mapping[str, Stream]]:
+    """By output, the default first: the streams that the routes give it, by their keys. An output that gets nothing is left out."""
+    unfiltered = [
+        route.model_copy(update={"when": None}) for route in routes
+    ]  # where changes may go, whatever filters say
+    table_of = (lambda topic: None) if origin is None else origin.table_of
+    table = RouteTable(unfiltered, table_of)
+    by_name = {output.name: output for output in outputs if output.name in table.outputs}
+    found: dict[str, dict[str, Stream]] = {name: {} for name in by_name}
+    for topic, name in topics.items():
+        for target in table.streams(topic, name):
+            _, place = parts_of_key(target.key)
+            stream = stream_of(by_name[target.output], origin, topic, name, instead=place)
+            found[target.output][target.key] = stream
+    return found
 
 
 def shared_places(output: OutputSettings, streams: Iterable[Stream]) -> list[str]:

@@ -16,12 +16,14 @@ from typing import Protocol
 import structlog
 
 from common.bus.ports import MessageRefused, SendInterrupted, TimeLeft, for_ever
+from common.config.blocks import UNLABELLED
 from common.config.durations import format_duration
 from common.errors import DStreamError, PermanentError, Stopped
 from common.message import Message
 from router.chunks import USUAL
 from router.publishing.turns import Turns, nothing
 from router.routes import ADD_IT, COPY, table_of, with_table
+from router.spots import spot
 from router.tally import Tally
 
 LOOK = 2.0
@@ -74,14 +76,17 @@ class Awaited:
         grace: float,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
+        output: str = UNLABELLED,
     ) -> None:
         """`find` gets a change for it, and raises NotATopic when there is none; any other DStreamError means that this is unknown
-        now. `grace`: in seconds."""
+        now. `grace`: in seconds. `output`: the one that it belongs to."""
         self.topic = topic
         self._find = find
         self._grace = grace
         self._clock = clock
         self._tally = tally or Tally()
+        self._label = spot(topic, output)
+        self._told_of = {} if output == UNLABELLED else {"output": output}
         self._turns = Turns()
         self._found: TopicSender | None = None
         self._since = self._asked = clock()
@@ -133,7 +138,7 @@ class Awaited:
         """The topic has answered; until then it may yet have to be created. Logged once."""
         waited, self._waited = self._waited, None
         if waited is not None:
-            log.info("topic added", topic=self.topic, waited_seconds=round(waited, 1))
+            log.info("topic added", topic=self.topic, **self._told_of, waited_seconds=round(waited, 1))
 
     def _looked_for(self, message: Message) -> TopicSender | None:
         now = self._clock()
@@ -151,8 +156,8 @@ class Awaited:
         except DStreamError as error:
             fault = error
         else:
-            self._tally.topic_works(self.topic)
-            self._tally.topic_added(self.topic)
+            self._tally.topic_works(self._label)
+            self._tally.topic_added(self._label)
             self._waited = now - self._since
             return self._found
         answer = fault if isinstance(fault, NotATopic) else None
@@ -175,23 +180,25 @@ class Awaited:
         """Logged once a wait, and once more when a person must act. Readiness shows a fault as long as it lasts, but not a name that no
         table has, because anybody who may send to the queue can invent one."""
         if isinstance(fault, PermanentError) and not isinstance(fault, NotATopic):
-            self._tally.topic_failed(self.topic, str(fault))
+            self._tally.topic_failed(self._label, str(fault))
             if self._told != "away":
                 self._told = "away"
                 log.error(
                     "topic unavailable; its changes wait",
                     topic=self.topic,
+                    **self._told_of,
                     error=fault.message,
                     hint=fault.hint or AWAY,
                 )
             return
         if not isinstance(fault, NotATopic):
-            self._tally.topic_failed(self.topic, f"no configured table has it: {fault.message}")
+            self._tally.topic_failed(self._label, f"no configured table has it: {fault.message}")
         if self._told is None:
             self._told = "unknown"
             log.warning(
                 "topic unknown; its changes wait",
                 topic=self.topic,
+                **self._told_of,
                 table=table_of(message),
                 error=fault.message,
                 grace=self._grace_text(),
@@ -202,7 +209,7 @@ class Awaited:
         if (verdict := self._judged()) is None:
             why = "checking again" if self._answer is None else self._answer.message
             raise SendInterrupted(f"{self.topic} is not a known topic: {why}")
-        self._tally.topic_works(self.topic)  # nothing waits for it any longer
+        self._tally.topic_works(self._label)  # nothing waits for it any longer
         waited = "" if verdict.at_once else f", after a wait of {self._grace_text()}"
         unknown = f"{with_table(self.topic, message)} belongs to no configured table{waited}"
         words = f"has no topic: {unknown} ({verdict.message}); {verdict.hint or ADD_IT}, {COPY}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import structlog
 
@@ -46,14 +47,19 @@ class Publisher:
         missing: str | None = None,
         throttling: ThrottleLog | None = None,
         tally: Tally | None = None,
+        label: str | None = None,
+        told: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`provide` creates or checks the topic; it is called before the next send after a permanent fault.
 
         `provide_first`: before the first send as well. `provide_again`: also when the topic existed and was deleted. `throttling`: the
         namespace's, if others send to it as well. `missing`: what to do if it does not exist, where that is not what the error says.
-        `tally` learns of the topic's successes and failures.
+        `tally` learns of the topic's successes and failures, by the name `label`; None: `topic`. `told`: of its output and its place there, for
+        the log.
         """
         self.topic = topic
+        self._label = topic if label is None else label
+        self._told = told
         self._sender = sender
         self._backoff = backoff
         self._clock = clock
@@ -211,7 +217,7 @@ class Publisher:
         try:
             self._chunk_bytes = self._batch_bytes = min(self._sender.batch_bytes(), MOST)
         except DStreamError as error:
-            log.debug("size of a batch not known", topic=self.topic, error=error.message)
+            log.debug("size of a batch not known", topic=self.topic, **self._told, error=error.message)
 
     def _weigh(self, error: MessageRefused) -> None:
         """Raises SendInterrupted when so many were refused that the topic is the cause, so that no further message is set aside."""
@@ -248,7 +254,9 @@ class Publisher:
         if isinstance(error, PermanentError) and (self._provide_again or not self._worked):
             self._to_be_provided = True
         self._not_before = self._clock() + self._backoff.delay(self._failures, self._chance)
-        self._tally.topic_failed(self.topic, str(error))
+        self._tally.topic_failed(
+            self._label, f"at {place}: {error}" if (place := self._told.get("place")) else str(error)
+        )
         self._report(error)
 
     def _report(self, error: DStreamError) -> None:
@@ -256,14 +264,14 @@ class Publisher:
         permanent = isinstance(error, (PermanentError, EntityDisabled)) or getattr(error, "disabled", False)
         if self._failures == 1 or (permanent and not self._reported_permanent):
             report = log.error if permanent else log.warning
-            report("topic unavailable", topic=self.topic, error=error.message, hint=error.hint)
+            report("topic unavailable", topic=self.topic, **self._told, error=error.message, hint=error.hint)
             self._reported_permanent = permanent
 
     def _recovered(self) -> None:
         if self._failures:
-            log.info("topic available again", topic=self.topic, failed_sends=self._failures)
+            log.info("topic available again", topic=self.topic, **self._told, failed_sends=self._failures)
             self._reported_permanent = False
-            self._tally.topic_works(self.topic)
+            self._tally.topic_works(self._label)
         self._failures = self._refusals = 0
         self._worked, self._unopened = True, False
         self._throttling.look()
@@ -280,5 +288,9 @@ class Publisher:
                 self._shut()
         except OutOfTime as error:
             log.warning(
-                "link not closed in time", topic=self.topic, error=error.message, effect="the process ends with it"
+                "link not closed in time",
+                topic=self.topic,
+                **self._told,
+                error=error.message,
+                effect="the process ends with it",
             )

@@ -1,4 +1,4 @@
-"""The senders of all topics: the configured ones, and those that turn up later and are waited for.
+"""The senders of all topics of an output: the configured ones, and those that turn up later and are waited for.
 
 One process opens them at the start, before anything is received. A missing topic ends the start; one that is unavailable for a time holds up only
 its own messages. When all topics are known to exist, only the first of many are opened before the start and the others during the routing, so that
@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import structlog
 
+from common.config.blocks import UNLABELLED
 from common.errors import DStreamError, EntityDisabled, PermanentError
 from common.message import Message
 from common.periodic import repeat
@@ -25,6 +26,8 @@ from common.side_topic import TOPIC_NAME
 from router.hands import Hands
 from router.publishing.awaited import Awaited, TopicSender
 from router.publishing.publisher import Publisher
+from router.routing.table import parts_of_key
+from router.spots import spot
 from router.tally import UNKNOWN, Tally
 
 OPENED_AT_ONCE = 16
@@ -70,7 +73,7 @@ def most_links(topics: int, slots: int) -> int:
 
 
 class Publishers:
-    """The senders of all topics, by the topic's name in lower case."""
+    """The senders of all topics of an output, by the topic's name in lower case (`router.routing.table.key_of`)."""
 
     def __init__(
         self,
@@ -83,9 +86,10 @@ class Publishers:
         grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
+        output: str = UNLABELLED,
     ) -> None:
-        """`further` finds or makes the publisher of a topic that turns up later with a change (see `Awaited`); None: there are only the
-        configured ones.
+        """`output`: the name of the output that they all belong to. `further` finds or makes the publisher of a topic that turns up later with a
+        change (see `Awaited`); None: there are only the configured ones.
 
         `never`: by topic (lower case), why it must not be one of them. `elsewhere` returns why no table could have a topic, so that its messages
         do not wait; None if one could.
@@ -100,6 +104,7 @@ class Publishers:
         self._grace = grace
         self._clock = clock
         self._tally = tally
+        self._output = output
         self._guard = threading.Lock()
         self._unproved: deque[Publisher] = deque()
         """Known to exist, and not opened yet."""
@@ -118,8 +123,8 @@ class Publishers:
         return self._by_topic[topic]
 
     def label(self, topic: str) -> str:
-        """Its label in metrics: its name, or one label for all unknown topics."""
-        return UNKNOWN if isinstance(self._by_topic.get(topic), Awaited) else topic
+        """Its name for the tally (`router.spots.spot`), or one name for all unknown topics."""
+        return spot(UNKNOWN if isinstance(self._by_topic.get(topic), Awaited) else topic, self._output)
 
     def admit(self, topics: Iterable[str]) -> Mapping[str, str]:
         """Let messages wait for each of these topics (lower case), if there may be further ones. Returns those refused, with the reason."""
@@ -130,13 +135,14 @@ class Publishers:
             for topic in dict.fromkeys(topics):
                 if topic in self._by_topic:
                     continue
-                if TOPIC_NAME.fullmatch(topic) is None:
+                name, _ = parts_of_key(topic)
+                if TOPIC_NAME.fullmatch(name) is None:
                     refused[topic] = "it is not a valid topic name"
-                elif topic in self._never:
-                    refused[topic] = self._never[topic]
-                elif (why := self._elsewhere(topic)) is not None:
+                elif name in self._never:
+                    refused[topic] = self._never[name]
+                elif (why := self._elsewhere(name)) is not None:
                     refused[topic] = why
-                elif not self._room() and not self._expected(topic):
+                elif not self._room() and not self._expected(name):
                     refused[topic] = f"{MOST_AWAITED} other unknown topics are waited for already"
                 else:
                     self._put(topic, self._awaited(topic, self._further))
@@ -149,7 +155,7 @@ class Publishers:
                 self._put(topic, publisher)
             return publisher
 
-        return Awaited(topic, find, grace=self._grace, clock=self._clock, tally=self._tally)
+        return Awaited(topic, find, grace=self._grace, clock=self._clock, tally=self._tally, output=self._output)
 
     def _put(self, topic: str, sender: TopicSender) -> None:
         self._by_topic = {**self._by_topic, topic: sender}  # a new dict: the slots read this one without a lock
@@ -180,7 +186,7 @@ class Publishers:
         first = self._publishers()
         if exist:
             certain = [publisher for publisher in first if publisher.topic.lower() not in late]
-            self._unproved.extend(certain[MOST_OPEN:])
+            self._unproved = deque(certain[MOST_OPEN:])
             first = [publisher for publisher in first if publisher.topic.lower() in late] + certain[:MOST_OPEN]
         tried = [each for each in _side_by_side(partial(self._tried, stop), first) if each is not None]
         faults = [(publisher, fault) for publisher, fault in tried if fault is not None]

@@ -25,7 +25,7 @@ def test_what_is_to_be_seen_from_outside_has_a_metric_each() -> None:
     ingester = {metric.name.removeprefix("dstream_ingester_"): metric for metric in INGESTER}
     router = {metric.name.removeprefix("dstream_router_"): metric for metric in ROUTER}
     assert ingester["changes_total"].labels == ("table",)  # read and sent
-    assert router["messages_routed_total"].labels == ("topic",)
+    assert router["messages_routed_total"].labels == ("output", "topic")
     assert router["messages_dead_lettered_total"].labels == ("reason",)
     assert ingester["lag_seconds"].labels == ingester["retention_headroom_seconds"].labels == ("table",)
     assert ingester["pages_total"].labels == ("table",)

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from common.message import Message
 from common.names import TableName
 from router import app as wiring
+from router.outputs import registry
 from router.publishing.publishers import MOST_OPEN, OPENED_AT_ONCE
 from router.receiving.parking import PARKED_PER_SLOT
 from tests.fakes.bus import FakeBroker
@@ -57,7 +58,8 @@ def test_a_start_warns_of_settings_that_create_no_topics(provided: Mock) -> None
 def test_a_router_creates_opens_and_routes_on_any_bus(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that wiring needs is the port: queue and topic are created, and what waits in the queue arrives in order."""
     bus, topic, stop = FakeBroker(), "a.b.c.events", threading.Event()
-    monkeypatch.setattr(wiring, "bus_of", lambda settings, *, proven=False: bus)
+    for module in (wiring, registry):
+        monkeypatch.setattr(module, "bus_of", lambda settings, *, proven=False: bus)
     monkeypatch.setattr(wiring, "provide_descriptors", lambda needed: None)
     ended: list[int] = []
     bodies = [b"%d" % number for number in range(20)]

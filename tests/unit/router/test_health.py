@@ -19,13 +19,16 @@ from common.observability.metrics import Distribution, Metric
 from router.counting import ObservedReceivers
 from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
 from router.metrics import (
+    BEHIND,
     BUSY,
     DEAD_LETTERED,
+    FILTERED,
     MEMORY,
     METRICS,
     PARKED,
     READY,
     REPLACED,
+    ROUTED,
     SLOTS,
     STOPPED,
     THROTTLED,
@@ -36,6 +39,7 @@ from router.metrics import (
 from router.receiving.interruption import TRIED_AGAIN
 from router.receiving.parking import Parked, Parking
 from router.routes import REASONS
+from router.spots import spot
 from router.tally import (
     AWAY_SECONDS,
     BLINK,
@@ -378,6 +382,7 @@ def test_every_metric_that_is_told_is_declared(tally: Tally) -> None:
     tally.count_retry("t")
     tally.topics = frozenset({"t"})
     tally.filled({"queue q": 0.5}, {"active": 7, "dead_letter": 1})
+    tally.behind = lambda: {"stream": 1}
     assert {s.metric.name for s in samples(tally.figures())} == {m.name for m in METRICS}
 
 
@@ -409,9 +414,34 @@ def test_each_destination_is_up_or_not(clock: Clock, tally: Tally) -> None:
     tally.topics = frozenset({"persons", "orders"})
     tally.topic_failed("orders", "it is full")
     clock.now += AWAY_SECONDS
-    assert told(tally.figures(), UP) == {("orders",): 0, ("persons",): 1}
+    assert told(tally.figures(), UP) == {("default", "orders"): 0, ("default", "persons"): 1}
     tally.topic_works("orders")
-    assert told(tally.figures(), UP) == {("orders",): 1, ("persons",): 1}
+    assert told(tally.figures(), UP) == {("default", "orders"): 1, ("default", "persons"): 1}
+
+
+def test_a_topic_of_another_output_has_its_name_in_metrics_and_health(clock: Clock, tally: Tally) -> None:
+    tally.turned()
+    tally.topics = frozenset({spot("persons"), spot("persons", "stream")})
+    tally.count_routed(spot("persons", "stream"), 2, lost=0)
+    for name in (spot("persons", "stream"), spot("", "archive")):
+        tally.topic_failed(name, "it is full")
+        clock.now += AWAY_SECONDS
+        tally.topic_failed(name, "it is full")
+    figures = tally.figures()
+    assert told(figures, UP) == {("default", "persons"): 1, ("stream", "persons"): 0, ("archive", "unknown"): 0}
+    assert told(figures, ROUTED) == {("stream", "persons"): 2}
+    assert (figures.ready() or "").splitlines() == [
+        "topic persons of output stream is unavailable: it is full",
+        "output archive is unavailable: it is full",
+    ]
+
+
+def test_outputs_that_are_behind_are_counted_over_all_workers(tally: Tally) -> None:
+    tally.behind = lambda: {"stream": 2}
+    tally.count_filtered(3)
+    both = tally.figures() + tally.figures()
+    assert told(both, BEHIND) == {("stream",): 4}
+    assert told(both, FILTERED) == {(): 6}
 
 
 def test_a_reason_for_dead_letters_is_counted_from_zero(tally: Tally) -> None:
@@ -518,4 +548,4 @@ def test_a_topic_that_is_away_at_the_start_has_its_name_before_a_worker_has_told
     reports.start.topic_failed("persons", "it is disabled")
     now[0] = 20.0
     told = {sample.labels for sample in samples(reports.figures()) if sample.metric.name.endswith("destination_up")}
-    assert told == {("persons",)}
+    assert told == {("default", "persons")}

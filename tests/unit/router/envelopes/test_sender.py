@@ -11,6 +11,7 @@ from common.bus.ports import MessageRefused, MessageTooLarge, OpenableSender, Ou
 from common.message import Message
 from router.envelopes.port import Converter
 from router.envelopes.sender import ConvertingSender, NotConvertible, in_envelope
+from router.outputs.port import Stream
 from router.publishing.publisher import Publisher
 from tests.fakes.bus import FakeBroker, FakeEntity, Held
 from tests.unit.router.envelopes.golden import converter, native, output
@@ -95,9 +96,11 @@ def test_everything_else_of_the_port_is_the_senders_own() -> None:
 
 
 def test_without_an_envelope_there_is_no_object_between() -> None:
-    senders = FakeBroker().sender
+    def senders(stream: Stream) -> OpenableSender:
+        return FakeBroker().sender(stream.destination)
+
     assert in_envelope(output(), senders) is senders
-    assert isinstance(in_envelope(output(envelope="changes"), senders)("persons"), ConvertingSender)
+    assert isinstance(in_envelope(output(envelope="changes"), senders)(Stream("t", None, "persons")), ConvertingSender)
 
 
 def test_one_that_is_too_large_says_how_large_it_was_in_the_queue() -> None:

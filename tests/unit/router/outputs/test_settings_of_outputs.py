@@ -30,9 +30,10 @@ OUTPUTS
 """
 
 
-def bound(tmp_path: Path, outputs: str) -> Bound[RouterSettings]:
+def bound(tmp_path: Path, outputs: str, *, routed: bool = False) -> Bound[RouterSettings]:
     path = tmp_path / "f.hcl"
-    path.write_text(FILE.replace("OUTPUTS", outputs), encoding="utf-8")
+    route = '\n  route { to = ["default", "far"] }' if routed else ""
+    path.write_text(FILE.replace("OUTPUTS", outputs + route), encoding="utf-8")
     return from_document(read(path, {"BUS": BUS}))
 
 
@@ -70,7 +71,7 @@ def test_outputs_are_found_by_their_labels_the_default_first(tmp_path: Path) -> 
     ],
 )
 def test_a_mistake_names_the_output_and_its_line(tmp_path: Path, outputs: str, line: int, complaint: str) -> None:
-    assert (line, complaint) in [(each.line, each.text) for each in bound(tmp_path, outputs).problems]
+    assert (line, complaint) in [(each.line, each.text) for each in bound(tmp_path, outputs, routed=True).problems]
 
 
 def test_a_setting_without_effect_names_the_output(tmp_path: Path) -> None:
@@ -100,3 +101,21 @@ def test_a_route_to_an_output_that_is_not_there_is_refused_with_its_line(tmp_pat
 
 def test_an_output_in_code_has_its_name(tmp_path: Path) -> None:
     assert ServiceBusOutput(namespace="far.servicebus.windows.net", name="far").name == "far"
+
+
+def test_routes_give_outputs_their_streams(tmp_path: Path) -> None:
+    more = """  output "far" { namespace = "far.servicebus.windows.net" }
+  route {
+    from = ["Persons"]
+    to   = ["far", "default"]
+  }
+  route {
+    from  = ["sales.*"]
+    to    = ["far"]
+    topic = "renamed-{table}"
+  }"""
+    settings = bound(tmp_path, more).value
+    assert settings is not None
+    streams = settings.streams["far"]
+    assert [stream.destination for stream in streams.values()] == ["sql01.shop.persons.events", "renamed-persons"]
+    assert list(settings.streams["default"]) == ["sql01.shop.persons.events"]

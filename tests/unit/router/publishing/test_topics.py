@@ -7,15 +7,17 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus.ports import SendInterrupted
+from common.bus.ports import OpenableSender, SendInterrupted
 from common.errors import ConfigurationError, DStreamError, EntityMissing, PermanentError, TransientError
 from common.message import Message, Property
 from common.names import Origin, TableName
 from common.table_selection import TableSelection, entry
+from router.outputs.port import Stream
 from router.publishing import publishers
 from router.publishing.awaited import NoTopic
+from router.publishing.further import LISTED_AGAIN, Further
 from router.publishing.publishers import Publishers
-from router.publishing.topics import LISTED_AGAIN, Topics
+from router.publishing.topics import Topics
 from router.settings import RouterSettings
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
@@ -35,15 +37,21 @@ class World:
             update={"topics": {}, "topics_begin": ("srv.db.",), "create_under": ("srv.db.",), **settings}
         )
         self.now: RouterSettings | ConfigurationError = self.settings
-        self.publishers: Publishers = Topics(
-            self.settings, self.broker.sender, self._provide, self._latest, Tally()
-        ).publishers()
+        self.publishers = self._made(Further(self.settings, self._latest))
 
-    def _provide(self, topic: str) -> None:
+    def _made(self, further: Further) -> Publishers:
+        settings = self.settings
+        streams = settings.streams["default"]
+        return Topics(settings, settings.output, streams, self._sender, self._provide, further, Tally()).publishers()
+
+    def _sender(self, stream: Stream) -> OpenableSender:
+        return self.broker.sender(stream.destination)
+
+    def _provide(self, stream: Stream) -> None:
         if self.unprovided:
             raise self.unprovided.pop()
-        self.provided.append(topic)
-        self.broker.create(topic)
+        self.provided.append(stream.destination)
+        self.broker.create(stream.destination)
 
     def _latest(self) -> RouterSettings:
         if isinstance(self.now, ConfigurationError):
@@ -116,9 +124,7 @@ class Side(World):
         self.answer: set[str] | DStreamError = set()
         self.listed = 0
         self.clock = 0.0
-        self.publishers = Topics(
-            self.settings, self.broker.sender, self._provide, self._latest, Tally(), self._marked, lambda: self.clock
-        ).publishers()
+        self.publishers = self._made(Further(self.settings, self._latest, self._marked, lambda: self.clock))
 
     def _marked(self) -> set[str]:
         self.listed += 1

@@ -1,0 +1,177 @@
+"""Several outputs at a start: which fault ends it, which holds up one output alone, and what happens when that is back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.bus.ports import OpenableSender, Provision
+from common.check import Finding
+from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
+from common.message import Message
+from common.names import Origin, TableName
+from common.retry import Backoff
+from router.outputs.azure_service_bus.settings import ServiceBusOutput
+from router.outputs.port import Stream
+from router.publishing.outputs import Outputs, most_links_of
+from router.routing.settings import RouteBlock
+from router.settings import RouterSettings
+from router.spots import spot
+from router.tally import Tally
+from tests.fakes.bus import FakeBroker
+from tests.unit.router.test_restarts import SETTINGS
+
+ORIGIN = Origin("srv", "db")
+PERSONS = ORIGIN.topic(TableName("dbo", "Persons"))
+AWAY = TransientError("no route to host", hint="open the port")
+
+
+@dataclass
+class Shelf:
+    """An output in memory. `faults`: what the next attempts to provide raise, in turn; `held`: none ends before this is set."""
+
+    broker: FakeBroker = field(default_factory=FakeBroker)
+    faults: deque[DStreamError] = field(default_factory=deque)
+    held: threading.Event | None = None
+    tries: int = 0
+    closed: bool = False
+
+    def sender(self, stream: Stream) -> OpenableSender:
+        return self.broker.sender(stream.destination)
+
+    def provision(
+        self, streams: Sequence[Stream], *, how: Provision, stop: threading.Event | None = None
+    ) -> Collection[str]:
+        self.tries += 1
+        if self.held is not None:
+            self.held.wait(60)
+        if self.faults:
+            raise self.faults.popleft()
+        for stream in streams:
+            if stream.destination not in self.broker.entities_by_name:
+                self.broker.create(stream.destination)
+        return ()
+
+    def findings(self, streams: Sequence[Stream], *, provision: Provision) -> Iterator[Finding]:
+        yield from ()
+
+    def cut_calls(self) -> None:
+        """No call takes time here."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def settings() -> RouterSettings:
+    stream = ServiceBusOutput(namespace="far.servicebus.windows.net", name="stream", topic="{schema}.{table}")
+    route = RouteBlock.model_validate({"from": ("*.*",), "to": ("default", "stream")})
+    return SETTINGS.model_copy(
+        update={
+            "outputs": (stream,),
+            "route": (route,),
+            "topics": {PERSONS: TableName("dbo", "Persons")},
+            "origin": ORIGIN,
+        }
+    )
+
+
+@dataclass
+class World:
+    shelves: dict[str, Shelf] = field(default_factory=lambda: {"default": Shelf(), "stream": Shelf()})
+    stop: threading.Event = field(default_factory=threading.Event)
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self.outputs = Outputs(
+            settings(),
+            None,
+            self.tally,
+            self.stop,
+            make=lambda output: self.shelves[output.name],
+            within=0.2,
+            again=Backoff(first=0.01, longest=0.01),
+        )
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.stop.set()
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_each_output_has_senders_to_its_own_places(world: World) -> None:
+    world.outputs.open()
+    for publishers in world.outputs.publishers.values():
+        publishers[PERSONS].send([Message(b"{}", "1")])
+    assert world.shelves["default"].broker.entity(PERSONS).bodies == [b"{}"]
+    assert world.shelves["stream"].broker.entity("dbo.persons").bodies == [b"{}"]
+    assert world.outputs.spots() == {PERSONS, spot(PERSONS, "stream")}
+    world.outputs.close()
+    assert [shelf.closed for shelf in world.shelves.values()] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "error", [PermanentError("Send is missing", hint="grant it"), ConfigurationError(["bad address"])]
+)
+def test_a_fault_that_lasts_ends_the_start_and_names_the_output(world: World, error: DStreamError) -> None:
+    world.shelves["stream"].faults.append(error)
+    with pytest.raises(type(error), match="output stream: "):
+        world.outputs.open()
+
+
+def test_the_start_ends_when_no_output_works(world: World) -> None:
+    for shelf in world.shelves.values():
+        shelf.faults.append(TransientError("no route to host"))
+    with pytest.raises(TransientError, match=r"output .*: no route to host"):
+        world.outputs.open()
+
+
+def test_one_that_is_away_holds_up_itself_alone_until_it_is_back(world: World) -> None:
+    world.shelves["stream"].faults.extend([AWAY] * 3)
+    with capture_logs() as logs:
+        world.outputs.open()
+        world.outputs.publishers["default"][PERSONS].send([Message(b"{}", "1")])
+        eventually(lambda: any(line["event"] == "output available again" for line in logs))
+    told = [(line["log_level"], line["event"], line["output"]) for line in logs if line["event"].startswith("output")]
+    assert told == [("warning", "output unavailable", "stream"), ("info", "output available again", "stream")]
+    assert world.shelves["stream"].tries == 4
+    world.outputs.publishers["stream"][PERSONS].send([Message(b"{}", "1")])
+    assert world.shelves["stream"].broker.entity("dbo.persons").bodies == [b"{}"]
+
+
+def test_one_without_an_answer_holds_up_the_start_for_a_time_only(world: World) -> None:
+    held = world.shelves["stream"].held = threading.Event()
+    with capture_logs() as logs:
+        world.outputs.open()
+        assert [line["event"] for line in logs if line["event"].startswith("output")] == ["output unavailable"]
+        held.set()
+        eventually(lambda: any(line["event"] == "output available again" for line in logs))
+
+
+def test_a_stop_ends_a_start_that_waits(world: World) -> None:
+    for shelf in world.shelves.values():
+        shelf.held = threading.Event()
+    threading.Timer(0.1, world.stop.set).start()
+    with pytest.raises(Stopped):
+        world.outputs.open()
+    for shelf in world.shelves.values():
+        assert shelf.held is not None
+        shelf.held.set()
+
+
+def test_links_are_counted_over_all_outputs() -> None:
+    assert most_links_of(settings(), slots=0) == 2
