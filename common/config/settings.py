@@ -59,7 +59,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _without_conflicts(self, info: ValidationInfo) -> Self:
         """For settings made in code; `bind` reports a file's conflicts with their lines."""
-        if not (info.context or {}).get("checked") and (wrong := next(iter(self.conflicts(dict(self))), None)):
+        if not (info.context or {}).get("checked") and (wrong := next(iter(self.conflicts(vars(self))), None)):
             raise ValueError(" ".join([*map(str, wrong[0]), wrong[1]]))
         return self
 
