@@ -11,11 +11,12 @@ ASYNCAPI := tests/asyncapi/.cache
 CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
+KAFKA := tests/outputs/kafka/.cache
 POSTGRESQL := tests/outputs/postgres/.cache
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite postgresql promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka postgresql promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -171,6 +172,14 @@ $(AZURITE)/.cache/.ready: $(AZURITE)/package.json $(AZURITE)/package-lock.json
 	@echo "Fetching Azurite into $(@D) ..."
 	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
 
+# A broker of Kafka, only for tests/outputs/kafka: 43 MB of jars, where Maven is found; it runs on Java 17.
+kafka: $(KAFKA)/.ready
+
+$(KAFKA)/.ready: tests/outputs/kafka/pom.xml
+	@mkdir -p $(@D)
+	@echo "Fetching Kafka into $(@D) (43 MB) ..."
+	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars && touch $@ || $(MISSING)
+
 # Prometheus' checker of rules, from Debian's package and without installing it (37 MB), only for the tests of deploy/observability.
 promtool: $(PROMTOOL)/.ready
 
@@ -193,4 +202,4 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(KAFKA) $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache

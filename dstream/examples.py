@@ -120,6 +120,17 @@ source {
   namespace = "NAME.servicebus.windows.net"
 }
 """,
+    ("router.output", "kafka"): """\
+output "stream" {
+  type              = "kafka"
+  bootstrap_servers = "kafka1.example.com:9093,kafka2.example.com:9093"
+  username          = "dstream"
+  password          = "{{ env "DSTREAM_KAFKA_PASSWORD" }}"
+  sasl_mechanism    = "SCRAM-SHA-512"
+  partitions        = 6
+  topic_config      = { "min.insync.replicas" = 2 }
+}
+""",
     ("router.output", "postgres"): """\
 output "copy" {
   type     = "postgres"

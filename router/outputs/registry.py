@@ -18,6 +18,7 @@ from router.outputs.around import Around
 from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
+from router.outputs.kafka.settings import KafkaOutputSettings
 from router.outputs.port import Output, Planned, Stream
 from router.outputs.postgres.settings import PostgresSettings
 from router.outputs.webhook.settings import WebhookSettings
@@ -28,6 +29,7 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     _DEFAULT: ServiceBusOutput,
     "servicebus": ServiceBusOutput,
     "console": ConsoleSettings,
+    "kafka": KafkaOutputSettings,
     "postgres": PostgresSettings,
     "webhook": WebhookSettings,
 }
@@ -53,6 +55,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.console.output import ConsoleOutput
 
                 return ConsoleOutput(settings)
+            case KafkaOutputSettings():
+                from router.outputs.kafka.output import KafkaOutput
+
+                return KafkaOutput(settings, proven=proven)
             case PostgresSettings():
                 from router.outputs.postgres.output import PostgresOutput
 
@@ -78,6 +84,10 @@ def planned_of(
             from router.outputs.console.plan import planned as planned_console
 
             return planned_console(settings, streams, provision)
+        case KafkaOutputSettings():
+            from router.outputs.kafka.plan import planned as planned_kafka
+
+            return planned_kafka(settings, streams, provision)
         case PostgresSettings():
             from router.outputs.postgres.plan import planned as planned_postgres
 

@@ -51,6 +51,7 @@ PLANTED: Mapping[str, tuple[str, str]] = {
         "pymssql",
     ),
     "One owner of the CEL library": ("ingester/transform.py", "cel_expr_python"),
+    "Owners of the Kafka client": ("router/outputs/kafka/records.py", "confluent_kafka"),
     "Owners of PostgreSQL's client": ("router/outputs/webhook/answers.py", "psycopg"),
     "Owners of the HTTP client": ("router/outputs/webhook/answers.py", "httpx"),
     "Metrics are values; one module knows the library that writes them out": ("router/metrics.py", "prometheus_client"),

@@ -1,0 +1,1 @@
+"""Topics of Apache Kafka, or of another server that speaks its protocol, as an output."""

@@ -1,0 +1,51 @@
+"""The link that the senders of an output share, and the next one when there is doubt about it. Sends nothing itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from router.outputs.kafka.link import Batch, Link
+
+GRACE = 1.0
+"""Seconds for the batches of others to end before a link is thrown away: the trouble may be that of one topic alone."""
+
+
+class Links:
+    """Callable from any thread. One link at a time is in use; it is made for the first batch."""
+
+    def __init__(self, make: Callable[[], Link]) -> None:
+        self._make = make
+        self._guard = threading.Lock()
+        self._link: Link | None = None
+
+    def begin(self, batch: Batch) -> Link:
+        """A link that `batch` is registered with; `end` it there. Raises what making one does."""
+        while True:
+            link = self._current()
+            if link.begin(batch):
+                return link
+
+    def _current(self) -> Link:
+        with self._guard:
+            if self._link is not None and not self._link.is_usable:
+                self._link.throw_away()
+                self._link = None
+            if self._link is None:
+                self._link = self._make()
+            return self._link
+
+    def doubt(self, link: Link, batch: Batch) -> None:
+        """What `batch` holds is in doubt: nothing of it is accepted any more once this returns, as far as this process can tell."""
+        link.retire()
+        if not link.is_fatal and not batch.was_cut:
+            link.wait_for_others(batch, GRACE)
+        link.throw_away()
+        batch.wait_for_last()
+
+    def cut(self) -> None:
+        """End every batch that is in flight."""
+        with self._guard:
+            link, self._link = self._link, None
+        if link is not None:
+            link.cut()
