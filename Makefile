@@ -12,11 +12,12 @@ CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
 KAFKA := tests/outputs/kafka/.cache
+OPENSEARCH := tests/outputs/elasticsearch/.cache
 POSTGRESQL := tests/outputs/postgres/.cache
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka postgresql promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka opensearch postgresql promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -117,6 +118,14 @@ $(POSTGRESQL)/.ready:
 	@mkdir -p $(@D)
 	@echo "Fetching PostgreSQL into $(@D) ..."
 	@cd $(@D) && apt-get -qq download $$(apt-cache depends postgresql | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$$/\1/p' | head -1) libpq5 libllvm14 2>/dev/null && for each in *.deb; do dpkg -x $$each . || exit 1; done && touch .ready || $(MISSING)
+
+# An OpenSearch node, only for tests/outputs/elasticsearch: 53 MB of jars, where Maven and a JDK are found.
+opensearch: $(OPENSEARCH)/.ready
+
+$(OPENSEARCH)/.ready: tests/outputs/elasticsearch/pom.xml tests/outputs/elasticsearch/Node.java
+	@mkdir -p $(@D)
+	@echo "Fetching OpenSearch into $(@D) (53 MB) ..."
+	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars && javac -d $(@D) -cp '$(@D)/jars/*' $(word 2,$^) && touch $@ || $(MISSING)
 
 # AsyncAPI's own parser, only for tests/asyncapi (55 MB; it runs on Node.js).
 asyncapi: $(ASYNCAPI)/.ready

@@ -120,6 +120,16 @@ source {
   namespace = "NAME.servicebus.windows.net"
 }
 """,
+    ("router.output", "elasticsearch"): """\
+output "search" {
+  type     = "elasticsearch"
+  urls     = ["https://search-1.example.com:9200", "https://search-2.example.com:9200"]
+  username = "dstream"
+  password = "{{ env "DSTREAM_SEARCH_PASSWORD" }}"
+  ca_file  = "/etc/dstream/http_ca.crt"
+  keys     = { Persons = ["ID"], "sales.Orders" = ["Region", "Number"] }
+}
+""",
     ("router.output", "kafka"): """\
 output "stream" {
   type              = "kafka"

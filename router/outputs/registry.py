@@ -18,6 +18,7 @@ from router.outputs.around import Around
 from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
+from router.outputs.elasticsearch.settings import ElasticsearchSettings
 from router.outputs.kafka.settings import KafkaOutputSettings
 from router.outputs.port import Output, Planned, Stream
 from router.outputs.postgres.settings import PostgresSettings
@@ -31,6 +32,8 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     "console": ConsoleSettings,
     "kafka": KafkaOutputSettings,
     "postgres": PostgresSettings,
+    "elasticsearch": ElasticsearchSettings,
+    "opensearch": ElasticsearchSettings,
     "webhook": WebhookSettings,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
@@ -63,6 +66,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.postgres.output import PostgresOutput
 
                 return PostgresOutput(settings)
+            case ElasticsearchSettings():
+                from router.outputs.elasticsearch.output import ElasticsearchOutput
+
+                return ElasticsearchOutput(settings)
             case WebhookSettings():
                 from router.outputs.webhook.output import WebhookOutput
 
@@ -92,6 +99,10 @@ def planned_of(
             from router.outputs.postgres.plan import planned as planned_postgres
 
             return planned_postgres(settings, streams, provision)
+        case ElasticsearchSettings():
+            from router.outputs.elasticsearch.plan import planned as planned_search
+
+            return planned_search(settings, streams, provision)
         case WebhookSettings():
             from router.outputs.webhook.plan import planned as planned_webhook
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from common.names import TableName
 
 
-def _keys(given: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
+def _keys(given: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     seen: dict[str, str] = {}
     for name, columns in given.items():
         try:
@@ -25,7 +25,7 @@ def _keys(given: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
     return given
 
 
-TableKeys = Annotated[Mapping[str, list[str]], AfterValidator(_keys)]
+TableKeys = Annotated[Mapping[str, Sequence[str]], AfterValidator(_keys)]
 """`{ Persons = ["ID"], "sales.Order Lines" = ["OrderId", "Line"] }`: tables as `tables` spells them, columns as the server does."""
 
 
