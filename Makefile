@@ -14,10 +14,11 @@ AZURITE := tests/azurite
 KAFKA := tests/outputs/kafka/.cache
 OPENSEARCH := tests/outputs/elasticsearch/.cache
 POSTGRESQL := tests/outputs/postgres/.cache
+NATS := tests/outputs/nats/.cache
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka opensearch postgresql promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka nats opensearch postgresql promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -109,6 +110,14 @@ $(DEBEZIUM)/.ready: tests/debezium/pom.xml tests/debezium/Unwrap.java
 	@mkdir -p $(@D)
 	@echo "Fetching Debezium into $(@D) (23 MB) ..."
 	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars && javac -d $(@D) -cp '$(@D)/jars/*' $(word 2,$^) && touch $@ || $(MISSING)
+
+# A NATS server, only for tests/outputs/nats, where none is on PATH: Debian's package, unpacked without root (10 MB).
+nats: $(NATS)/.ready
+
+$(NATS)/.ready:
+	@mkdir -p $(@D)
+	@echo "Fetching nats-server into $(@D) ..."
+	@cd $(@D) && { command -v nats-server > /dev/null || { { apt-get download -qq nats-server || { apt-get update -qq && apt-get download -qq nats-server; }; } && dpkg-deb -x nats-server_*.deb . && rm nats-server_*.deb; }; } && touch .ready || $(MISSING)
 
 # PostgreSQL of the distribution, only for tests/outputs/postgres, where the machine has none: Debian's packages, unpacked without root.
 postgresql:
@@ -211,4 +220,4 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(KAFKA) $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(KAFKA) $(NATS) $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache

@@ -150,6 +150,16 @@ output "copy" {
   password = "{{ env "DSTREAM_POSTGRES_PASSWORD" }}"
 }
 """,
+    ("router.output", "nats"): """\
+output "events" {
+  type     = "nats"
+  servers  = ["tls://nats-1.example.com:4222", "tls://nats-2.example.com:4222"]
+  subject  = "cdc.{database}.{schema}.{table}"
+  user     = "dstream"
+  password = "{{ env "DSTREAM_NATS_PASSWORD" }}"
+  replicas = 3
+}
+""",
     ("router.output", "webhook"): """\
 output "orders" {
   type           = "webhook"

@@ -53,6 +53,11 @@ class LoopThread:
             with self._guard:
                 self._running.discard(future)
 
+    @property
+    def running(self) -> bool:
+        """Whether a call was made since `close`."""
+        return self._loop is not None
+
     def cut(self) -> None:
         """End every call that is under way."""
         with self._guard:

@@ -20,6 +20,7 @@ from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
 from router.outputs.elasticsearch.settings import ElasticsearchSettings
 from router.outputs.kafka.settings import KafkaOutputSettings
+from router.outputs.nats.settings import NatsSettings
 from router.outputs.port import Output, Planned, Stream
 from router.outputs.postgres.settings import PostgresSettings
 from router.outputs.webhook.settings import WebhookSettings
@@ -35,6 +36,7 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     "elasticsearch": ElasticsearchSettings,
     "opensearch": ElasticsearchSettings,
     "webhook": WebhookSettings,
+    "nats": NatsSettings,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
 
@@ -70,6 +72,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.elasticsearch.output import ElasticsearchOutput
 
                 return ElasticsearchOutput(settings)
+            case NatsSettings():
+                from router.outputs.nats.output import NatsOutput
+
+                return NatsOutput(settings)
             case WebhookSettings():
                 from router.outputs.webhook.output import WebhookOutput
 
@@ -103,6 +109,10 @@ def planned_of(
             from router.outputs.elasticsearch.plan import planned as planned_search
 
             return planned_search(settings, streams, provision)
+        case NatsSettings():
+            from router.outputs.nats.plan import planned as planned_nats
+
+            return planned_nats(settings, streams, provision)
         case WebhookSettings():
             from router.outputs.webhook.plan import planned as planned_webhook
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
 from common.bus.ports import OpenableSender, Provision
 from common.check import Finding
@@ -63,13 +64,11 @@ class WebhookOutput:
 
     def close(self) -> None:
         self._loop.cut()
-        try:
-            self._loop.call(self._client.close(), seconds=_CLOSING, doing="closing")
-        except DStreamError:
-            pass
-        finally:
-            self._client.forget()
-            self._loop.close()
+        if self._loop.running:
+            with suppress(DStreamError):
+                self._loop.call(self._client.close(), seconds=_CLOSING, doing="closing")
+        self._client.forget()
+        self._loop.close()
 
 
 def _places(streams: Sequence[Stream]) -> list[str]:

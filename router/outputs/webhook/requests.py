@@ -1,8 +1,4 @@
-"""Changes as HTTP requests: body and headers. Pure; knows no client.
-
-A header is ASCII: everything else in a name or value is escaped as CloudEvents' HTTP binding escapes it (`%` and two digits for each byte of
-UTF-8), which a receiver undoes as it does in a URL.
-"""
+"""Changes as HTTP requests: body and headers. Pure; knows no client."""
 
 from __future__ import annotations
 
@@ -13,20 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from common.message import Message, Opaque, PropertyValue
+from common.message import Message, Opaque
+from router.outputs.headers import ATTRIBUTE, Unwritable, escaped, text_of
 
 PREFIX = "x-dstream-"
-_ATTRIBUTE = "cloudEvents:"
 _STRUCTURED = "application/cloudevents+json"
 _BATCHED = "application/cloudevents-batch+json; charset=utf-8"
 _JSON = "application/json"
 
-_ESCAPED = re.compile(r"[^!#$&-~]")
 _NOT_IN_NAMES = re.compile(r"[^0-9a-z-]+")
-
-
-class Unwritable(ValueError):
-    """HTTP cannot express the message: in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +33,7 @@ def of_one(message: Message) -> Request:
     """The change as it is. Raises Unwritable."""
     found = {}
     for name, value in message.application_properties.items():
-        if (text := _text(value)) is not None:
+        if (text := text_of(value)) is not None:
             found[_header(name)] = escaped(text)
     if message.session_id is not None:
         found[f"{PREFIX}session"] = escaped(message.session_id)
@@ -78,7 +69,7 @@ def _element(message: Message) -> bytes:
         "id": message.message_id,
         "session": message.session_id,
         "properties": {
-            name: value if not isinstance(value, (bytes, Opaque)) else _text(value)
+            name: value if not isinstance(value, (bytes, Opaque)) else text_of(value)
             for name, value in message.application_properties.items()
         },
     }
@@ -120,26 +111,6 @@ def _content_type(message: Message) -> str:
 
 def _header(name: str) -> str:
     """The header of an application property: `x-dstream-schema-version` for `schema_version`; `ce-` for an attribute of CloudEvents."""
-    if name.startswith(_ATTRIBUTE):
-        return f"ce-{name.removeprefix(_ATTRIBUTE).lower()}"
+    if name.startswith(ATTRIBUTE):
+        return f"ce-{name.removeprefix(ATTRIBUTE).lower()}"
     return PREFIX + _NOT_IN_NAMES.sub("-", name.lower())
-
-
-def _text(value: PropertyValue) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    return None if isinstance(value, Opaque) else str(value)
-
-
-def escaped(text: str) -> str:
-    """Raises Unwritable for a lone surrogate, which is not Unicode."""
-    try:
-        return _ESCAPED.sub(_percent, text)
-    except UnicodeEncodeError as error:
-        raise Unwritable(f"it has text that is not Unicode: {error.reason}") from error
-
-
-def _percent(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode())

@@ -10,13 +10,15 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from common.bus.ports import MessageRefused, MessageUnwritable, OutOfTime, SendInterrupted, TimeLeft, for_ever
-from common.errors import DStreamError, EntityUnavailable, TransientError
+from common.bus.ports import MessageRefused, MessageUnwritable, SendInterrupted, TimeLeft, for_ever
+from common.errors import DStreamError, TransientError
 from common.message import Message
 from router.outputs.event_loop import LoopThread
+from router.outputs.headers import Unwritable
+from router.outputs.sending import Sending
 from router.outputs.webhook.answers import Answer, Meaning, meaning, seconds_of, unavailable, words
 from router.outputs.webhook.client import Client, Lost
-from router.outputs.webhook.requests import Request, Unwritable, of_many, of_one
+from router.outputs.webhook.requests import Request, of_many, of_one
 from router.outputs.webhook.target import Target
 
 _CHUNK = 262_144
@@ -29,23 +31,6 @@ _REQUESTS_EACH = 4
 
 _REFUSED = "fix what the receiver's log says of this change; if it refuses every change, check url, envelope and batch"
 _WRITABLE = "fix the program that makes such messages: HTTP cannot express this one"
-
-
-class _Sending:
-    """One call of `send`: its messages, the places that were accepted, and what went wrong first."""
-
-    def __init__(self, messages: Sequence[Message], left: TimeLeft) -> None:
-        self.messages = messages
-        self.left = left
-        self.accepted: set[int] = set()
-        self.faults: list[DStreamError] = []
-
-    def sessions(self) -> list[list[int]]:
-        """Places of messages of one session each."""
-        groups: dict[str | None, list[int]] = {}
-        for at, message in enumerate(self.messages):
-            groups.setdefault(message.session_id, []).append(at)
-        return list(groups.values())
 
 
 class WebhookSender:
@@ -78,47 +63,19 @@ class WebhookSender:
         """Connections are the output's."""
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        sending = _Sending(messages, left or for_ever)
+        sending = Sending(messages, left or for_ever, self._doing)
         if not messages:
             return
-        if (seconds := sending.left()) <= 0:
-            raise OutOfTime(f"{self._doing}: nothing more may be sent")
+        if sending.left() <= 0:
+            raise sending.out_of_time()
         if (wait := self._not_before - time.monotonic()) > 0:
             raise SendInterrupted(
                 f"{self._doing}: the receiver asks for no request within the next {wait:.0f} s", throttled=True
             )
-        try:
-            # each request has a deadline of its own; this one is for an event loop that hangs
-            most = _REQUESTS_EACH * len(messages) * self._target.seconds
-            self._loop.call(self._all(sending), seconds=min(seconds, most), doing=self._doing)
-        except TransientError as error:
-            kind = OutOfTime if sending.left() <= 0 else SendInterrupted
-            raise kind(error.message, hint=error.hint, accepted=frozenset(sending.accepted)) from error
-        if sending.faults:
-            raise self._verdict(sending)
+        # each request has a deadline of its own; this one is for an event loop that hangs
+        sending.run(self._loop, self._all(sending), most=_REQUESTS_EACH * len(messages) * self._target.seconds)
 
-    def _verdict(self, sending: _Sending) -> DStreamError:
-        """Of several faults, the one that says most: what a person must do, what is in doubt, what was refused, who is busy."""
-
-        def weight(fault: DStreamError) -> tuple[int, int]:
-            match fault:
-                case EntityUnavailable():
-                    return 0, 0
-                case MessageRefused():
-                    return 2, fault.at
-                case SendInterrupted(throttled=True):
-                    return 3, 0
-            return 1, 0
-
-        fault, accepted = min(sending.faults, key=weight), frozenset(sending.accepted)
-        if isinstance(fault, EntityUnavailable):
-            # an error of this type has no places: those that were accepted are reported first, and the next send meets it again
-            return SendInterrupted(fault.message, hint=fault.hint, accepted=accepted) if accepted else fault
-        if isinstance(fault, (SendInterrupted, MessageRefused)):
-            fault.accepted = accepted
-        return fault
-
-    async def _all(self, sending: _Sending) -> None:
+    async def _all(self, sending: Sending) -> None:
         """Never raises, so that each session's last request ends by itself: what went wrong is in `sending`."""
         free = asyncio.Semaphore(self._target.concurrency)
 
@@ -132,16 +89,16 @@ class WebhookSender:
         await asyncio.gather(*(one(places) for places in sending.sessions()))
         self._used = time.monotonic()
 
-    async def _session(self, places: Sequence[int], sending: _Sending) -> None:
+    async def _session(self, places: Sequence[int], sending: Sending) -> None:
         batch = self._target.batch
         for start in range(0, len(places), batch):
             if sending.faults:
                 return
             if sending.left() <= 0:
-                raise OutOfTime(f"{self._doing}: nothing more may be sent")
+                raise sending.out_of_time()
             await self._request(places[start : start + batch], sending)
 
-    async def _request(self, places: Sequence[int], sending: _Sending) -> None:
+    async def _request(self, places: Sequence[int], sending: Sending) -> None:
         """If the receiver refuses several changes for their content, halves are sent, down to the one at fault."""
         messages = [sending.messages[at] for at in places]
         try:
@@ -168,7 +125,7 @@ class WebhookSender:
                 raise unavailable(self._target.where, answer.status, answer.location)
         return None
 
-    async def _halves(self, places: Sequence[int], sending: _Sending) -> None:
+    async def _halves(self, places: Sequence[int], sending: Sending) -> None:
         middle = len(places) // 2
         for half in (places[:middle], places[middle:]):
             await self._request(half, sending)

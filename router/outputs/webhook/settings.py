@@ -6,16 +6,17 @@ import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import quote, urlsplit
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urljoin, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from common.authorities import CA_HINT, fault_of
-from common.bus.place import SharedPlaceTemplate
+from common.bus.place import SharedPlaceTemplate, rendered
 from common.bus.settings import EnvelopedOutputSettings
 from common.config.durations import Duration, between
 from common.config.settings import Location, MapBlock, Secret, UnsetSecret
+from common.names import Origin, TableName
 from router.outputs.webhook.signature import key_of
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -103,9 +104,7 @@ Timeout = Annotated[Duration, between(timedelta(seconds=1), timedelta(minutes=10
 class WebhookSettings(EnvelopedOutputSettings):
     """Each change is a request to an HTTP receiver."""
 
-    place_setting: ClassVar[str] = "url"
-
-    type: Literal["webhook"] = Field(description="`webhook`.")
+    type: Literal["webhook"] = Field(description="`webhook`: HTTP requests.")
     url: Url = Field(
         description=(
             "Where requests go: `https://HOST/PATH`, a template with names in braces for those of the table: {names}. Without one, all tables share "
@@ -214,6 +213,18 @@ class WebhookSettings(EnvelopedOutputSettings):
             "`none` is the default, because many receivers know no other method than their own."
         ),
     )
+
+    @property
+    def place_setting(self) -> str:
+        return "url"
+
+    def place(self, origin: Origin, topic: str, table: TableName | None, *, instead: str | None = None) -> str:
+        """An address. `instead` may be relative to `url`. A stream without a table has its own name where a table's would be."""
+        template = self.url if instead is None else urljoin(self.url, instead)
+        if table is not None:
+            return super().place(origin, topic, table, instead=template)
+        names = {"server": origin.server, "database": origin.database, "schema": "-", "table": topic, "topic": topic}
+        return rendered(template, {name: self.escape(value) for name, value in names.items()})
 
     def escape(self, text: str) -> str:
         """Everything but what RFC 3986 leaves unreserved; a lone surrogate as UTF-8 would have it."""

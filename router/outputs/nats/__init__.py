@@ -1,0 +1,1 @@
+"""The output `nats`: each change as a message of a JetStream stream."""
