@@ -12,7 +12,9 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
+from statistics import median
 
 import pytest
 import structlog
@@ -20,7 +22,7 @@ import structlog
 from common.bus.packing import condemnation, is_pack, packed, unpack
 from common.message import Message
 from router.receiving import parking
-from router.receiving.fan_out import lanes, session
+from router.receiving.fan_out import lanes, progress, session
 from tests.worlds.virtual.fanning import PACE, Direct, Router, Server
 from tests.worlds.virtual.sessions import Broker, Waiting
 from tests.worlds.virtual.simulation import Simulation
@@ -289,6 +291,72 @@ class Case:
     def _check_rereads(self) -> None:
         most = 6 + 2 * len(self.upsets) if self._roomy() else 10 + 3 * len(self.upsets) + self.world.now / 5
         assert self.received <= most, f"a message was received {self.received} times"
+
+
+class Even(Case):
+    """One session to four outputs, 25 messages a second for 40 s; one of them is away for 20 s."""
+
+    def __init__(self, kind: str | None) -> None:
+        super().__init__(1)
+        self.names, self.topics, self.sessions, self.packs = ["a", "b", "c", "d"], ["t"], ["s"], False
+        self.servers = {name: Server(self.world, name, (), 0.01) for name in self.names}
+        self.routes = Routes("r0", {"t": ("a", "b", "c", "d")}, frozenset())
+        self.kind = kind
+
+    def run(self) -> None:
+        for number in range(1_000):
+            self.world.at(1 + number / 25, lambda number=number: self.put(number, 1, "s"))  # type: ignore[misc]
+        if self.kind is not None:
+            self.trouble("d", self.kind, 5.0, 20.0)
+        router = Router(
+            self.world,
+            self.broker,
+            self.servers,
+            self.routes,
+            life=1,
+            slots=4,
+            room=8,
+            memory=1e6,
+            others=False,
+            strict=False,
+        )
+        self.lives[1] = router
+        while self.world.now < 42 or self.broker.waiting:
+            self.world.sleep(1.0)
+            self._check_memory()
+        router.stop.set()
+        self.world.sleep(5.0)
+        self.world.close()
+
+    def delays(self, since: float = 0.0) -> list[float]:
+        """Of the other outputs, for what was put since then and before the one is back."""
+        found = [(at, self.put_at[each.message_id or ""]) for name in "abc" for at, each in self.servers[name].arrived]
+        return [at - put for at, put in found if put >= since and (not since or put < 24)]
+
+
+@pytest.mark.parametrize("kind", ["refuse", "mute"])
+def test_an_output_that_is_away_does_not_delay_the_others(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_SKIPPED", 100_000)
+    usual, case = Even(None), Even(kind)
+    usual.run()
+    case.run()
+    case.check()
+    assert median(case.delays()) <= 1.1 * median(usual.delays())
+    assert max(case.delays(since=8.0)) < 0.2
+    assert list(case.servers["d"].has) == list(case.sent)
+    assert set(case.servers["a"].has.values()) == {1}
+    assert case.received <= 3
+
+
+def test_an_output_that_comes_and_goes_all_day_costs_few_readings() -> None:
+    """The broker may count each of them as a delivery, and 10 are the usual limit."""
+    rereads, readings = progress.Rereads(), list[float]()
+    for now in range(6 * 3600):
+        if rereads.due("s", now):
+            rereads.begin("s", now)
+            readings.append(now)
+    assert [round(then - now) for now, then in pairwise(readings)][:7] == [10, 20, 40, 80, 160, 320, 600]
+    assert len(readings) < 45
 
 
 def _seeds(usual: int) -> list[range]:
