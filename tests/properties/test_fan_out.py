@@ -9,6 +9,7 @@ killed, stopped and started with other routes. Slots, lanes, couriers and parkin
 from __future__ import annotations
 
 import os
+import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ class Routes:
 
 class Case:
     def __init__(self, seed: int) -> None:
+        random.seed(seed)  # back-offs draw from it
         self.world = Simulation(seed)
         self.random = Random(seed + 1)
         draw = self.random

@@ -37,6 +37,9 @@ GLANCE: Final = 0.05
 KEPT_EVERY: Final = 5.0
 """Seconds between two writings of a session's state: after a crash, outputs get copies of so much. Each is a request, and a link bears 5,000."""
 
+LEFT_ALONE: Final = 10.0
+"""Seconds for which a session that could not be kept for want of memory is not read again, at least."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -311,9 +314,10 @@ class FanOut:
 
     def _remembered(self, session: Session) -> bool:
         """Whether it is recognised when it comes again. Closed, it must not come over and over."""
-        senders = session.waited_for()
+        senders, until = session.waited_for(), self.clock() + LEFT_ALONE
         return self.parking is not None and self.parking.remember(
-            session.session_id, lambda: min((sender.pause() for sender in senders), default=0.0) <= 0
+            session.session_id,
+            lambda: self.clock() >= until and min((sender.pause() for sender in senders), default=0.0) <= 0,
         )
 
     def _park(self, session: Session) -> None:

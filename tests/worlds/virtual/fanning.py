@@ -167,7 +167,10 @@ class VirtualCouriers:
             self._world.spawn(partial(self._run, output, self._queued[output].pop(0)), "courier", self._life)
 
     def _run(self, output: str, job: Callable[[], None]) -> None:
+        me = self._world.current
         job()
+        if me.dead:
+            return
         self._busy[output] -= 1
         self._next(output)
 
