@@ -22,7 +22,7 @@ from router.fullness import Fullness
 from router.health import Reports, endpoint
 from router.publishing.outputs import Outputs, most_links_of
 from router.receiving.pace import Pace
-from router.receiving.parking import PARKED_PER_SLOT
+from router.receiving.parking import parked_per_slot
 from router.receiving.slots import Slots
 from router.receiving.unpack import Seen, UnpackingReceivers
 from router.routing.table import RouteTable
@@ -137,7 +137,7 @@ def _tell_start(settings: RouterSettings) -> None:
 
 def _most_links(settings: RouterSettings) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
-    held = (1 + 2 * PARKED_PER_SLOT) * settings.slots
+    held = (1 + 2 * parked_per_slot(routes=bool(settings.route))) * settings.slots
     return most_links_of(settings, slots=settings.slots) + held
 
 

@@ -13,7 +13,7 @@ from common.names import TRANSACTIONS
 from common.observability.check_port import port_findings
 from router.connections import judge_connections
 from router.publishing.publishers import MOST_OPEN
-from router.receiving.parking import PARKED_PER_SLOT
+from router.receiving.parking import parked_per_slot
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, RouterSettings
 
 _NO_PLACE = "the topics get changes as changes, which does not say where a change stands in its transaction (transactions = true)"
@@ -95,7 +95,7 @@ def _connections(settings: RouterSettings) -> Iterator[Finding]:
         topics=len(settings.topics),
         most_open=MOST_OPEN,
         slots=settings.slots,
-        parked=2 * PARKED_PER_SLOT,
+        parked=2 * parked_per_slot(routes=bool(settings.route)),
         workers=settings.workers,
         shared=source.host == output.host,
     )

@@ -46,6 +46,12 @@ FANNED_OUT_PER_SLOT = 32
 """The same where messages go to several outputs: a parked session is still served for the outputs that accept its messages, so one output that is
 away parks every session that has messages for it."""
 
+
+def parked_per_slot(*, routes: bool) -> int:
+    """`routes`: whether messages may go to several outputs."""
+    return FANNED_OUT_PER_SLOT if routes else PARKED_PER_SLOT
+
+
 log = structlog.get_logger(__name__)
 
 Ready = Callable[[], bool]

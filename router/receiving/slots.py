@@ -24,7 +24,7 @@ from router.receiving.fan_out.session import Means
 from router.receiving.gate import Gate
 from router.receiving.interruption import Interruption
 from router.receiving.pace import Pace
-from router.receiving.parking import FANNED_OUT_PER_SLOT, PARKED_PER_SLOT, Parking
+from router.receiving.parking import Parking, parked_per_slot
 from router.receiving.slot import Forwarder
 from router.receiving.troubled import Troubled
 from router.settings import RouterSettings
@@ -67,7 +67,7 @@ class Slots:
         self._tally = tally
         self._parking = Parking(
             stop,
-            room=(PARKED_PER_SLOT if routing is None else FANNED_OUT_PER_SLOT) * settings.slots,
+            room=parked_per_slot(routes=routing is not None) * settings.slots,
             memory=settings.memory / 4,
             ahead=ahead,
             news=news,
