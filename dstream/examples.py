@@ -186,6 +186,15 @@ output "look" {
   line = "message"
 }
 """,
+    ("router.output", "file"): """\
+output "archive" {
+  type      = "file"
+  root      = "/var/lib/dstream/changes"
+  format    = "parquet"
+  roll_size = "128MB"
+  roll_time = "15m"
+}
+""",
     ("router.route", ""): """\
 route {
   from = ["Persons", "sales.*"]

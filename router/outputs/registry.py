@@ -19,6 +19,7 @@ from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
 from router.outputs.elasticsearch.settings import ElasticsearchSettings
+from router.outputs.file.settings import FileSettings
 from router.outputs.kafka.settings import KafkaOutputSettings
 from router.outputs.nats.settings import NatsSettings
 from router.outputs.port import Output, Planned, Stream
@@ -37,6 +38,7 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     "opensearch": ElasticsearchSettings,
     "webhook": WebhookSettings,
     "nats": NatsSettings,
+    "file": FileSettings,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
 
@@ -80,6 +82,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.webhook.output import WebhookOutput
 
                 return WebhookOutput(settings)
+            case FileSettings():
+                from router.outputs.file.output import FileOutput
+
+                return FileOutput(settings)
             case _:
                 raise AssertionError(f"no adapter for {type(settings).__name__}")
 
@@ -117,6 +123,10 @@ def planned_of(
             from router.outputs.webhook.plan import planned as planned_webhook
 
             return planned_webhook(settings, streams, provision)
+        case FileSettings():
+            from router.outputs.file.plan import planned as planned_files
+
+            return planned_files(settings, streams, provision)
         case _:
             raise AssertionError(f"no plan for {type(settings).__name__}")
 

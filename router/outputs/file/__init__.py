@@ -1,0 +1,1 @@
+"""Files of JSON lines or Parquet, in a directory or in a container of Azure Blob Storage."""

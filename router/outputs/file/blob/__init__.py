@@ -1,0 +1,1 @@
+"""Files in a container of Azure Blob Storage."""

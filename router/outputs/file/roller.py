@@ -1,0 +1,128 @@
+"""A thread that finishes files: it seals those that are complete, and makes finished files of those that are sealed.
+
+It finds them by listing, and so also those that a process left which was killed, or that belong to a table which is no longer configured.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+import structlog
+
+from common.errors import DStreamError, TransientError
+from router.outputs.file.forms import Form
+from router.outputs.file.names import Staged
+from router.outputs.file.rolling import Limits
+from router.outputs.file.store import Store
+
+ENOUGH = 60.0
+"""Seconds without a finished file after which nothing more is accepted: consumers get nothing, and open files grow in number."""
+
+log = structlog.get_logger(__name__)
+
+
+class Roller:
+    """`start` begins the thread; `stop` ends it."""
+
+    def __init__(
+        self,
+        store: Store,
+        form: Form,
+        limits: Limits,
+        *,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._form, self._limits, self._now, self._clock = store, form, limits, now, clock
+        self._guard = threading.Lock()
+        self._wake = threading.Event()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failed_since: float | None = None
+        self._unreadable: set[Staged] = set()
+        self._mine: set[str] = set()
+
+    def start(self, folder: str) -> None:
+        """A file is open in `folder`."""
+        with self._guard:
+            self._mine.add(folder)
+            if self._thread is None and not self._over.is_set():
+                self._thread = threading.Thread(target=self._run, name="files", daemon=True)
+                self._thread.start()
+
+    def wake(self) -> None:
+        """Look soon: a file is complete."""
+        self._wake.set()
+
+    def check(self) -> None:
+        """Raises TransientError when files have not been finished for so long that no more lines should be added."""
+        since = self._failed_since
+        if since is not None and self._clock() - since > ENOUGH:
+            raise TransientError(
+                f"adding to files in {self._store.where}: for {self._clock() - since:.0f} s no file could be finished",
+                hint='the line "files cannot be finished" in the log has the cause',
+            )
+
+    def stop(self, seconds: float) -> None:
+        """Seal and finish what this process has opened, as far as `seconds` allow. What remains is finished by others, or by the next router."""
+        self._over.set()
+        self._wake.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def look(self, *, last: bool = False) -> None:
+        """Seal what is complete, and finish what is sealed. `last`: no line comes from this process any more. Raises DStreamError."""
+        for staged in self._store.staged():
+            complete = (last and staged.folder in self._mine) or self._limits.reached(
+                staged.name, staged.size, now=self._now()
+            )
+            if staged.state == "open" and complete:
+                self._store.seal(staged)
+        for staged in self._store.staged():
+            if staged.state == "sealed" and staged not in self._unreadable:
+                self._finish(staged)
+
+    def _finish(self, staged: Staged) -> None:
+        try:
+            self._store.finish(staged, self._form.conversion(staged.name.ending))
+        except (ValueError, KeyError) as error:
+            self._unreadable.add(staged)
+            unknown = isinstance(error, KeyError)
+            log.error(
+                "file not finished",
+                file=f"{staged.folder}/{staged.name}",
+                where=self._store.where,
+                reason="this output writes another format" if unknown else f"{type(error).__name__} in its lines",
+                hint="start a router with the format that it was opened with"
+                if unknown
+                else "its lines are still there",
+            )
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._attempt()
+            self._wake.wait(self._limits.look)
+            if not self._over.is_set():
+                self._wake.clear()
+        with suppress(DStreamError):
+            self.look(last=True)
+
+    def _attempt(self) -> None:
+        try:
+            self.look()
+        except DStreamError as error:
+            if self._failed_since is None:
+                self._failed_since = self._clock()
+                log.warning("files cannot be finished", where=self._store.where, error=error.message, hint=error.hint)
+        except Exception:
+            self._failed_since = self._failed_since or self._clock()
+            log.exception("files cannot be finished", where=self._store.where)
+        else:
+            if self._failed_since is not None:
+                log.info("files are finished again", where=self._store.where)
+            self._failed_since = None
