@@ -24,6 +24,9 @@ from router.tally import Tally
 PATIENCE: Final = 2.0
 """Seconds that a courier waits for its turn at a topic: behind one that gets no answer, couriers of other topics would have no thread."""
 
+AGAIN: Final = 1.0
+"""Seconds until a courier looks again at a topic that another one is trying."""
+
 REST: Final = 5.0
 """Seconds until it queues again."""
 
@@ -77,6 +80,34 @@ class ThreadedCouriers:
         return EventBell()
 
 
+class Attempts:
+    """Which topics failed the last time: one courier tries such a topic again, and the others have no thread of its output meanwhile."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._failed: dict[tuple[str, str], bool] = {}
+        """Whether somebody tries it now."""
+
+    def begin(self, output: str, topic: str) -> bool:
+        """False: another courier is trying it."""
+        if not self._failed:  # without the lock, because hardly any fails
+            return True
+        with self._guard:
+            trying = self._failed.get((output, topic))
+            if trying is not None:
+                self._failed[output, topic] = True
+            return not trying
+
+    def end(self, output: str, topic: str, *, failed: bool) -> None:
+        if not failed and not self._failed:
+            return
+        with self._guard:
+            if failed:
+                self._failed[output, topic] = False
+            else:
+                self._failed.pop((output, topic), None)
+
+
 class _NoTurn(Exception):
     """Others have the topic for too long, or the session is given up."""
 
@@ -90,6 +121,7 @@ class Courier:
     finished: Callable[[Sequence[Entry]], None]
     bell: Bell
     tally: Tally
+    attempts: Attempts
 
     def job(self, lane: Lane) -> Callable[[], None]:
         return partial(self._carry, lane)
@@ -114,9 +146,21 @@ class Courier:
         if found is None:
             return False
         sender, items = found
+        if not self.attempts.begin(lane.output, items[0].topic):
+            lane.not_before = self.clock() + AGAIN
+            return False
+        failed = True
+        try:
+            more, failed = self._tried(lane, sender, items)
+        finally:
+            self.attempts.end(lane.output, items[0].topic, failed=failed)
+        return more
+
+    def _tried(self, lane: Lane, sender: TopicSender, items: Sequence[Item]) -> tuple[bool, bool]:
+        """Whether there may be more to do, and whether the topic failed."""
         try:
             if not self._sent(lane, sender, items):
-                return False
+                return False, True
         except MessageRefused as error:
             self._accepted(lane, sender, [items[at] for at in sorted(error.accepted)])
             item = items[error.at]
@@ -124,14 +168,15 @@ class Courier:
             with lane.guard:
                 finished = lane.refuse(item, poison)
             self._tell(finished)
-            return True
+            return True, False
         except SendInterrupted as error:
-            if not isinstance(error, OutOfTime):
+            failed = not isinstance(error, OutOfTime)
+            if failed:
                 self.tally.count_retry(lane.streams.label(items[0].topic))
             self._accepted(lane, sender, [items[at] for at in sorted(error.accepted)])
-            return False
+            return False, failed
         self._accepted(lane, sender, items)
-        return True
+        return True, False
 
     def _sent(self, lane: Lane, sender: TopicSender, items: Sequence[Item]) -> bool:
         began = self.clock()

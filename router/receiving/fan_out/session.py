@@ -9,7 +9,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -19,7 +19,7 @@ from common.errors import DStreamError
 from router.publishing.awaited import TopicSender
 from router.receiving.fan_out import progress
 from router.receiving.fan_out.behind import Behind
-from router.receiving.fan_out.courier import Courier, Couriers
+from router.receiving.fan_out.courier import Attempts, Courier, Couriers
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
 from router.receiving.fan_out.progress import Position, Rereads
 from router.receiving.fan_out.routing import Place, Streams
@@ -60,6 +60,7 @@ class Means:
     tally: Tally
     linger: float
     strict: bool
+    attempts: Attempts = field(default_factory=Attempts)
 
 
 class Session:
@@ -86,7 +87,9 @@ class Session:
         self._last: Position | None = None
         self._until = -math.inf
         self._written: bytes | None = None
-        self._courier = Courier(means.clock, lambda: self._until, self._done.extend, self.bell, means.tally)
+        self._courier = Courier(
+            means.clock, lambda: self._until, self._done.extend, self.bell, means.tally, means.attempts
+        )
 
     @property
     def lanes(self) -> Sequence[Lane]:

@@ -13,7 +13,7 @@ from common.errors import TransientError
 from common.message import Message
 from router.receiving.fan_out import lanes, session
 from router.receiving.fan_out.behind import FORGOTTEN, Behind
-from router.receiving.fan_out.courier import PATIENCE, REST, Courier, EventBell
+from router.receiving.fan_out.courier import AGAIN, PATIENCE, REST, Attempts, Courier, EventBell
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
 from router.receiving.fan_out.progress import Remembered, read, written
 from router.routes import Poison
@@ -71,6 +71,7 @@ class Line:
         self.lane = Lane("a", self.topics, threading.Lock(), self.clock, strict=strict)
         self.entries: list[Entry] = []
         self.finished: list[Entry] = []
+        self.attempts = Attempts()
 
     def put(self, *topics: str) -> None:
         for topic in topics:
@@ -84,7 +85,7 @@ class Line:
 
     def carry(self) -> None:
         self.lane.busy = True
-        Courier(self.clock, lambda: 1e9, self.finished.extend, EventBell(), Tally()).job(self.lane)()
+        Courier(self.clock, lambda: 1e9, self.finished.extend, EventBell(), Tally(), self.attempts).job(self.lane)()
 
     def done(self) -> list[str | None]:
         return [entry.delivery.message.message_id for entry in self.finished]
@@ -170,12 +171,27 @@ def test_a_courier_does_not_queue_for_ever_behind_another() -> None:
     assert line.lane.sendable()
 
 
+def test_one_courier_tries_a_topic_that_failed_and_the_others_keep_no_thread_waiting() -> None:
+    line = Line()
+    line.put("t", "t")
+    line.topics["t"].answers = [SendInterrupted("away")]
+    line.carry()
+    assert line.attempts.begin("a", "t")  # another courier
+    line.carry()
+    assert len(line.topics["t"].sent) == 1
+    assert not line.lane.sendable()
+    line.attempts.end("a", "t", failed=False)
+    line.clock.now += AGAIN
+    line.carry()
+    assert line.done() == ["0", "1"]
+
+
 def test_a_lock_that_ends_is_no_failure_of_the_output() -> None:
     line = Line()
     line.put("t")
     tally = Tally()
     line.topics["t"].answers = [OutOfTime("the lock ends")]
-    Courier(line.clock, lambda: 0.0, line.finished.extend, EventBell(), tally).job(line.lane)()
+    Courier(line.clock, lambda: 0.0, line.finished.extend, EventBell(), tally, line.attempts).job(line.lane)()
     assert (line.done(), tally.retries) == ([], {})
 
 
