@@ -85,13 +85,12 @@ class Link:
         manager = self._client.jsm() if domain is None else self._client.jsm(domain=domain)
         try:
             return await question(manager)
-        except nats.js.errors.APIError:
-            raise
+        except nats.js.errors.APIError as error:
+            if error.err_code is not None:
+                raise
+            raise _no_jetstream(doing) from error
         except nats.errors.NoRespondersError as error:
-            raise EntityUnavailable(
-                f"{doing}: JetStream does not answer",
-                hint="enable JetStream on the server and for the account; check domain",
-            ) from error
+            raise _no_jetstream(doing) from error
         except (nats.errors.Error, OSError, TimeoutError) as error:
             if len(self.violations) > known:
                 raise not_allowed(doing, self.violations[-1]) from error
@@ -278,6 +277,12 @@ def _not_opened(error: Exception, said: list[Exception], where: str) -> Transien
     if re.search(r"authorization violation|authentication|authorization failed|account", words, re.IGNORECASE):
         return EntityUnavailable(f"{doing}: the server answered: {words}", hint=_CREDENTIALS)
     return Lost(f"{doing}: {words}")
+
+
+def _no_jetstream(doing: str) -> EntityUnavailable:
+    return EntityUnavailable(
+        f"{doing}: JetStream does not answer", hint="enable JetStream on the server and for the account; check domain"
+    )
 
 
 def _words(error: BaseException) -> str:
