@@ -1,4 +1,4 @@
-"""`dstream status` of stage 2: what waits in the topics' subscriptions. No message is received."""
+"""`dstream status` of stage 2: what waits in the topics' subscriptions. No message is received. Other types of outputs have no subscriptions."""
 
 from __future__ import annotations
 
@@ -7,21 +7,34 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from common.bus.depths import Depth, TopicDepths
-from common.buses import bus_of
 from common.errors import DStreamError
 from common.unread import Unread, read_or
+from router.outputs.registry import bus_behind, on_topics, output_of
 from router.settings import RouterSettings
 
 
 def topic_depths(settings: RouterSettings, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
-    """Of each topic's subscriptions, in the order of the tables. A topic that does not exist yet holds nothing."""
-    with closing(bus_of(settings.output)) as bus:
-        nothing: TopicDepths = {}
-        found = read_or(unread, "topics", lambda: bus.entities.topic_depths(list(settings.topics), stop=stop), nothing)
+    """Of each topic's subscriptions, in the order of outputs and tables. A topic that does not exist yet holds nothing."""
     depths = list[Depth]()
-    for name, of_topic in found.items():
+    for name, output in settings.all_outputs.items():
+        if on_topics(output) and name in settings.streams:
+            depths += _of_output(settings, name, unread, stop)
+    return depths
+
+
+def _of_output(settings: RouterSettings, name: str, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
+    output, depths = settings.all_outputs[name], list[Depth]()
+    places = list(dict.fromkeys(stream.destination for stream in settings.streams[name].values()))
+    where = "" if output.is_default else f"output {name}: "
+    with closing(output_of(output)) as made:
+        bus = bus_behind(made)
+        assert bus is not None
+        nothing: TopicDepths = {}
+        entities = bus.entities
+        found = read_or(unread, f"{where}topics", lambda: entities.topic_depths(places, stop=stop), nothing)
+    for place, of_topic in found.items():
         if isinstance(of_topic, DStreamError):
-            unread.append(Unread(f"topic {name}", of_topic.message, of_topic.hint))
+            unread.append(Unread(f"{where}topic {place}", of_topic.message, of_topic.hint))
         else:
             depths += of_topic or ()
     return depths

@@ -1,4 +1,4 @@
-"""`dstream plan`: writes what the configuration needs, as a file in one of four languages. Connects to nothing, unless it is asked to look what
+"""`dstream plan`: writes what the configuration needs, as a file in one of several languages. Connects to nothing, unless it is asked to look what
 patterns match."""
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Language(StrEnum):
     TERRAFORM = "terraform"
     SQL = "sql"
     KEDA = "keda"
+    OUTPUTS = "outputs"
 
 
 def plan(
@@ -31,6 +32,9 @@ def plan(
     terraform: Annotated[bool, typer.Option("--terraform", help="The same for Terraform.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="The database: user, rights, capture, table of offsets.")] = False,
     keda: Annotated[bool, typer.Option("--keda", help="Kubernetes: a ScaledObject for the router.")] = False,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Each output: places, rights, commands of its server.")
+    ] = False,
     with_matches: Annotated[
         bool, typer.Option("--with-matches", help="Ask the database which tables the patterns match now.")
     ] = False,
@@ -40,19 +44,28 @@ def plan(
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Write what the configuration needs as a file: Bicep, Terraform, T-SQL or KEDA.
+    """Write what the configuration needs as a file: Bicep, Terraform, T-SQL, KEDA, or what each output needs.
 
     Connects to nothing (but with --with-matches to the database) and writes no secret; variables with secrets need not be set.
     """
     from dstream.config import load_plan
     from dstream.plan.needs import needs_of
 
-    chosen = {Language.BICEP: bicep, Language.TERRAFORM: terraform, Language.SQL: sql, Language.KEDA: keda}
+    chosen = {
+        Language.BICEP: bicep,
+        Language.TERRAFORM: terraform,
+        Language.SQL: sql,
+        Language.KEDA: keda,
+        Language.OUTPUTS: outputs,
+    }
     languages = [language for language, wanted in chosen.items() if wanted]
     if len(languages) != 1:
-        raise ConfigurationError(["choose one of --bicep, --terraform, --sql and --keda"])
+        raise ConfigurationError(["choose one of --bicep, --terraform, --sql, --keda and --outputs"])
     ingester, router = prepared(load_plan, config, log_level, log_format)
     matched = imported("ingester.commands.stores").with_matches(ingester) if with_matches else ingester
+    if languages[0] is Language.OUTPUTS:
+        _write(imported("dstream.plan.outputs").written(matched, router), output)
+        return 0
     needs = needs_of(matched, router, ingester.selection)
     _write(import_module(f"dstream.plan.{languages[0]}").written(needs), output)
     return 0

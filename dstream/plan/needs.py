@@ -18,6 +18,8 @@ from common.sqladdress import Identity, SqlAddress
 from common.table_selection import TablePattern, TableSelection
 from ingester.lock_settings import AzureBlobLockSettings
 from ingester.settings import IngesterSettings
+from router.outputs.places import streams_by_output
+from router.outputs.registry import on_topics
 from router.settings import RouterBlock
 
 INGESTER, ROUTER, SCALER = "dstream-ingester", "dstream-router", "dstream-scaler"
@@ -142,11 +144,16 @@ def _namespaces(ingester: IngesterSettings, router: RouterBlock) -> Iterator[Nam
     queue = ingester.queue
     origin = ingester.origin
     need = QueueNeed(queue.name, sessions=queue.ordering != "none", duplicate_window=queue.duplicate_window)
-    topics = tuple(
-        TopicNeed(origin.topic(table), router.subscriptions, router.duplicate_window) for table in ingester.streams
-    )
-    host, elsewhere = _host(queue) or _host(router.source), _host(router.output)
+    host = _host(queue) or _host(router.source)
     keys = [each.by_key for each in (queue, router.source, router.output)]
+    if not on_topics(router.output):  # `dstream plan --outputs` says what it needs
+        yield Namespace("bus", host, need, (), any(keys[:2]))
+        return
+    named = {origin.topic(table): table for table in ingester.streams}
+    streams = streams_by_output(router.all_outputs.values(), router.route, origin, named)[router.output.name]
+    places = dict.fromkeys(stream.destination for stream in streams.values())
+    topics = tuple(TopicNeed(place, router.subscriptions, router.duplicate_window) for place in places)
+    elsewhere = _host(router.output)
     if host is None or elsewhere is None or host == elsewhere:
         yield Namespace("bus", host or elsewhere, need, topics, any(keys))
         return
@@ -192,7 +199,9 @@ def _grants(
         yield Grant("router", Role.RECEIVER, "queue", first, "receives changes")
         if ingester.queue.most_packed > 1:
             yield Grant("router", Role.SENDER, "queue", first, "takes a poison change out of its pack: queue.pack")
-        if all_topics:
+        if not on_topics(router.output):
+            pass
+        elif all_topics:
             yield Grant("router", Role.SENDER, "namespace", last, "sends changes to topics, also of tables to come")
         else:
             yield Grant("router", Role.SENDER, "topics", last, "sends changes to their topics")

@@ -131,6 +131,11 @@ def planned_of(
             raise AssertionError(f"no plan for {type(settings).__name__}")
 
 
+def on_topics(settings: OutputSettings) -> bool:
+    """Whether it writes to topics of Service Bus, which alone have subscriptions."""
+    return isinstance(settings, ServiceBusOutput) and not settings.of_queues
+
+
 def bus_behind(output: Output) -> Bus | None:
     """The bus of an output that is one, for what no other has: side topics, subscriptions, storage."""
     return output.bus if isinstance(output, BusOutput) else None
