@@ -1,4 +1,6 @@
-"""`make test`, `make test-emulators` and `make kubernetes`: all tests but the long forms, in runs side by side, six at a time, the longest first.
+"""`make test`, `make test-outputs`, `make test-emulators` and `make kubernetes`: all tests but the long forms, in runs side by side.
+
+Six at a time, the longest first.
 
 More than half of the time goes into waiting for processes, locks and clocks; with more runs at once, tests wait for processors instead.
 A run takes what lies under its paths and is not another's, and one run takes `tests`: no test is in none, and none in two.
@@ -53,6 +55,11 @@ SUITES: Mapping[str, Sequence[Part]] = {
         _in(_BUS, "stops", "router_slow"),
         _in(_PIPELINE, "replicas", "stuck_jvm"),
         _in(_FAULTS, "executors", "machines"),
+    ),
+    "outputs": (
+        ("tests/outputs/kafka",),  # servers on a JVM, each in a run of its own
+        ("tests/outputs/elasticsearch",),
+        ("tests/outputs",),
     ),
     "emulators": (
         _CONTRACTS,

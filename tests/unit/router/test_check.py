@@ -7,8 +7,11 @@ import pytest
 from common.check import Outcome
 from common.names import TRANSACTIONS, TableName
 from router.check import _connections, findings
+from router.outputs.console.settings import ConsoleSettings
 from router.publishing.publishers import MOST_OPEN
 from router.receiving.parking import PARKED_PER_SLOT
+from router.routing.settings import RouteBlock
+from tests.fakes.bus import FakeBroker
 from tests.unit.router.test_restarts import SETTINGS
 
 
@@ -63,3 +66,27 @@ def test_an_envelope_without_a_place_for_transactions_is_a_warning(
     [judged] = [each for each in found if each.subject == "envelope"]
     assert judged.outcome is outcome
     assert ("transactions" in str(judged)) == (outcome is Outcome.WARN)
+
+
+def test_each_output_is_asked_and_a_further_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = FakeBroker()
+    for module in ("router.check", "router.outputs.registry"):
+        monkeypatch.setattr(f"{module}.bus_of", lambda settings, *, proven=False: broker)
+    route = RouteBlock.model_validate({"from": ("*.*",), "to": ("default", "look")})
+    look = ConsoleSettings(type="console", name="look", envelope="changes")
+    settings = SETTINGS.model_copy(update={"outputs": (look,), "route": (route,)})
+    subjects = [str(each.subject) for each in findings(settings)]
+    assert "topic a.b.c.events" in subjects
+    assert any(subject.startswith("output look: ") for subject in subjects)
+    assert "output look: envelope" in subjects
+
+
+def test_the_default_output_may_be_of_another_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = FakeBroker()
+    broker.most_connections = 1000
+    monkeypatch.setattr("router.check.bus_of", lambda settings, *, proven=False: broker)
+    settings = SETTINGS.model_copy(update={"output": ConsoleSettings(type="console")})
+    found = list(findings(settings))
+    assert [each for each in found if each.outcome is Outcome.FAIL and "queue" not in each.subject] == []
+    [connections] = [each for each in found if each.subject == "connections"]
+    assert "topics with an open link: 0, slots: 8" in connections.text

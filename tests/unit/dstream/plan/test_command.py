@@ -10,7 +10,13 @@ from typer.testing import CliRunner
 from dstream.cli import app
 
 EXAMPLE = str(Path(__file__).parents[4] / "dstream.hcl")
-BEGINS = {"--bicep": "//", "--terraform": "#", "--sql": "--", "--keda": "#"}
+BEGINS = {
+    "--bicep": "//",
+    "--terraform": "#",
+    "--sql": "--",
+    "--keda": "#",
+    "--outputs": "# output default: azure_service_bus",
+}
 
 
 @pytest.mark.parametrize(("language", "begin"), BEGINS.items())

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from dstream.plan.needs import Grant, Needs, Role
-from tests.unit.dstream.plan.conftest import Plan
+from tests.unit.dstream.plan.conftest import BUS, Plan
 
 KEY = 'connection_string = "{{ env("NOT_SET") }}"'
 
@@ -91,3 +91,15 @@ def test_sessions_follow_from_the_ordering(plan: Plan, ordering: str, sessions: 
 def test_every_grant_has_its_reason(plan: Plan) -> None:
     for how in ("create", "none"):
         assert all(isinstance(grant, Grant) and grant.why for grant in plan(provision=how).grants)
+
+
+def test_a_default_output_of_another_type_needs_no_topics_and_no_right_to_them(plan: Plan) -> None:
+    found = plan(topics_bus='type = "console"')
+    [namespace] = found.namespaces
+    assert (namespace.queue is not None, namespace.topics) == (True, ())
+    assert "topics" not in [grant.on for grant in found.grants]
+
+
+def test_topics_are_planned_under_the_names_that_the_output_gives_them(plan: Plan) -> None:
+    found = plan(topics_bus=f'{BUS}\n        topic = "cdc-{{schema}}-{{table}}"')
+    assert [topic.name for topic in found.namespaces[0].topics] == ["cdc-dbo-persons", "cdc-sales-order_x0020_details"]
