@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
 
 from common.errors import DStreamError, Stopped, TransientError
-from router.outputs.kafka.errors import UNREACHABLE, Fault, of_topic
+from router.outputs.kafka.errors import UNREACHABLE, Fault, Noted, noted, of_topic
 from router.outputs.kafka.link import Log, Mask, fault_of
 
 _GLANCE = 0.05
@@ -46,7 +46,7 @@ class Admin:
         self._told, self._mask, self._seconds, self._proven = told, mask, seconds, proven
         self._guard = threading.Lock()
         self._client: AdminClient | None = None
-        self._fault: tuple[float, Fault] | None = None
+        self._fault: Noted | None = None
         self._cuts = 0
 
     def topics(
@@ -146,7 +146,7 @@ class Admin:
         return of_topic("asking Kafka about", about, fault, proven=self._proven)
 
     def _note(self, error: Any) -> None:
-        self._fault = (time.monotonic(), fault_of(error, self._mask))
+        self._fault = noted(self._fault, time.monotonic(), fault_of(error, self._mask))
 
     def renew(self) -> None:
         """The next question goes over other connections: those that there are may be dead. The client is released in a thread of its own, because

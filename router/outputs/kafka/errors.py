@@ -54,6 +54,22 @@ class Fault:
         return self.name in CONSEQUENCES
 
 
+Noted = tuple[float, Fault]
+"""A fault that the library reported of its brokers, and when, by `time.monotonic`."""
+
+_RECENT: Final = 10.0
+
+
+def noted(before: Noted | None, now: float, fault: Fault) -> Noted:
+    """What is to be kept of two faults. That all brokers are down follows from what was reported just before, which says why."""
+    if fault.name != "_ALL_BROKERS_DOWN" or before is None or now - before[0] > _RECENT:
+        return now, fault
+    if before[1].name in NOT_SIGNED_IN | BAD_TLS:
+        return now, before[1]
+    text = before[1].text if before[1].name == fault.name else f"{fault.text}: {before[1].text}"
+    return now, Fault(fault.name, text)
+
+
 def of_topic(doing: str, topic: str, fault: Fault, *, proven: bool = False) -> DStreamError:
     """The error that a fault means for a topic. `proven`: another process has used the cluster with the same right."""
     text = f"{doing} {topic}: {fault.text}"

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from router.outputs.kafka.errors import Fault
+from router.outputs.kafka.errors import Fault, Noted, noted
 from router.outputs.kafka.records import Record
 
 POLL = 0.1
@@ -98,7 +98,7 @@ class Link:
     def __init__(self, told: Mapping[str, Any], mask: Mask) -> None:
         """Raises KafkaException for settings that the library does not take."""
         self._mask = mask
-        self.fault: tuple[float, Fault] | None = None
+        self.fault: Noted | None = None
         self.throttled: float | None = None
         self.is_fatal = False
         self._users: set[Batch] = set()
@@ -202,7 +202,7 @@ class Link:
             self._note(error.args[0])
 
     def _note(self, error: KafkaError) -> None:
-        self.fault = (time.monotonic(), fault_of(error, self._mask))
+        self.fault = noted(self.fault, time.monotonic(), fault_of(error, self._mask))
         self.is_fatal = self.is_fatal or error.fatal()
         log.debug("kafka client", error=self.fault[1].text, code=self.fault[1].name)
 

@@ -194,8 +194,8 @@ def _troubles(
         text = f"{facts.replicas} copies and min.insync.replicas=1: a change counts as accepted when one broker has it"
         yield warn(subject, text, "set min.insync.replicas=2", fix=by_topic)
     if least.isdigit() and int(least) > facts.replicas:
-        text = f"min.insync.replicas={least} and {facts.replicas} copies: it takes nothing"
-        yield fail(subject, text, "lower min.insync.replicas, or add copies", fix=by_topic)
+        text = f"min.insync.replicas={least} and {facts.replicas} copies: before Kafka 4.1 it takes nothing"
+        yield warn(subject, text, "lower min.insync.replicas, or add copies", fix=by_topic)
     largest = config.get("max.message.bytes", "")
     if largest.isdigit() and int(largest) < _LEAST:
         text = f"max.message.bytes={largest}: a larger change is dead-lettered, and the queue holds changes of {_LEAST} bytes"

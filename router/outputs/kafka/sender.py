@@ -39,6 +39,14 @@ _SMALLEST: Final = 4_096
 _LIMIT = "max.message.bytes"
 
 
+_LINKS: Final = 5
+"""Links that may be ended by others during one send."""
+
+
+class _EndedByAnother(Exception):
+    """The link was ended for a message of another topic. What it held was not sent, or may be sent again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What the senders of an output share. `limits_hidden`: whether the cluster has refused to show a topic's settings, so nobody asks again."""
@@ -175,7 +183,7 @@ class KafkaSender:
         """Return when all of `piece` are accepted. A piece that is refused for one of its messages is sent again, one at a time."""
         if not piece:
             return
-        cause = self._pass_on(piece, sending)
+        cause = self._pass_on_again(piece, sending)
         if cause is None:
             return
         at, fault = cause
@@ -196,22 +204,37 @@ class KafkaSender:
             limit = self._limit or made.most
             refusal = MessageTooLarge(self._topic, message, at=at, limit=limit, accepted=accepted)
             refusal.hint = "raise max.message.bytes of the topic, or compress (compression)"
+            if self._limit is None:  # the right DescribeConfigs is missing
+                refusal.words = f"has a body of {refusal.size} bytes, which is more than the topic's max.message.bytes"
+                refusal.message = f"sending to {self._topic}: message {message.message_id} {refusal.words}"
             return refusal
         return MessageRefused(self._topic, message, f"was refused: {fault.text}", at=at, accepted=accepted)
 
+    def _pass_on_again(self, piece: dict[int, Record], sending: _Sending) -> tuple[int, Fault] | None:
+        """`_pass_on`, with another link when a message of somebody else has ended the one in use."""
+        for _ in range(_LINKS):
+            rest = {at: made for at, made in piece.items() if at not in sending.accepted}
+            try:
+                return self._pass_on(rest, sending)
+            except _EndedByAnother:
+                if sending.seconds() <= 0:
+                    break
+        text = f"sending to {self._topic}: messages of other topics have ended {_LINKS} producers"
+        raise SendInterrupted(text, accepted=sending.accepted)
+
     def _pass_on(self, piece: dict[int, Record], sending: _Sending) -> tuple[int, Fault] | None:
         """None: all were accepted. Otherwise the first message that failed for a reason of its own, with the reason. Raises SendInterrupted when
-        some are in doubt."""
+        some are in doubt, and _EndedByAnother."""
         batch = Batch()
         link = self._begun(batch, sending)
-        began = time.monotonic()
+        began, in_time, refused = time.monotonic(), False, None
         try:
             refused = self._give(link, piece, batch, sending)
             batch.complete()
             in_time = batch.wait(sending.seconds())
+        finally:
             if not in_time or batch.failed or refused is not None:
                 self._settle(link, batch)
-        finally:
             link.end(batch)
             sending.accepted.update(batch.accepted)
         if refused is not None:
@@ -221,6 +244,8 @@ class KafkaSender:
         own = sorted((at, fault) for at, fault in batch.failed.items() if not fault.is_consequence)
         if own:
             return own[0]
+        if batch.failed and in_time:
+            raise _EndedByAnother
         if len(batch.accepted) < len(piece):
             raise self._in_doubt(link, began, sending)
         return None
@@ -256,11 +281,10 @@ class KafkaSender:
         fault = link.fault_since(began)
         if fault is not None and not fault.is_consequence:
             return _interrupted(of_topic("sending to", self._topic, fault, proven=self._shared.proven), sending)
-        text, hint = f"sending to {self._topic}: not accepted within {self._shared.seconds:g} s", None
+        hint = "look at the partitions' leaders and in-sync replicas: kafka-topics.sh --describe"
         if link.throttled is not None and link.throttled >= began:
             hint = "the broker slows this client down: it has used up a quota"
-        elif link.is_fatal:
-            text = f"sending to {self._topic}: ended with the producer, which another message has ended"
+        text = f"sending to {self._topic}: not accepted within {time.monotonic() - began:.3g} s"
         return SendInterrupted(text, hint=hint, accepted=sending.accepted)
 
 

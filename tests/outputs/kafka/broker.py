@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 )
 
 CACHE = Path(__file__).parent / ".cache"
-READY = 60.0
+READY = 150.0
 """Seconds for a broker to answer, on a machine that is busy."""
 
 _JAVA = ["java", "-Xms64m", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -104,6 +104,10 @@ class Broker:
         admin = self.admin()
         for future in admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]).values():
             future.result(READY)
+        end = time.monotonic() + READY
+        while topic not in admin.list_topics(timeout=READY).topics:  # a broker learns of it a moment later
+            assert time.monotonic() < end
+            time.sleep(0.02)
 
     def allow(self, user: str, *operations: AclOperation, topics: str = "", cluster: bool = False) -> None:
         """On topics whose names begin with `topics`, or on the cluster."""

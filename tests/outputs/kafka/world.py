@@ -22,8 +22,10 @@ from tests.outputs.contract.world import GENEROUS, ORIGIN, Arrival, Recipe, Worl
 from tests.outputs.kafka.broker import Broker, available
 from tests.worlds.tcp_relay import TcpRelay
 
-ROUTER, READER = "router", "reader"
-PASSWORDS = {ROUTER: "router-Password-1", READER: "reader-Password-2"}
+ROUTER, READER, WRITER = "router", "reader", "writer"
+"""Who may do everything, who may not send, and who has the least rights."""
+
+PASSWORDS = {ROUTER: "router-Password-1", READER: "reader-Password-2", WRITER: "writer-Password-3"}
 
 LIMIT = 400_000
 """`max.message.bytes` of the world's topics: lower than Kafka's own, so that a chunk is larger than a batch may be."""
@@ -45,7 +47,7 @@ class KafkaWorld(World):
     impossible: ClassVar[Mapping[str, str]] = {
         "test_a_busy_server_is_said_to_throttle": "a broker over its quota answers late, and never refuses to answer",
     }
-    secrets = (PASSWORDS[ROUTER], PASSWORDS[READER])
+    secrets = tuple(PASSWORDS.values())
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,6 +63,7 @@ class KafkaWorld(World):
             self.start()
             rights = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE, AclOperation.DESCRIBE_CONFIGS)
             self.broker.allow(ROUTER, *rights)
+            self.broker.allow(WRITER, AclOperation.WRITE, AclOperation.DESCRIBE)
             self.broker.allow(READER, AclOperation.READ, AclOperation.DESCRIBE)
         except BaseException:
             self._stack.close()

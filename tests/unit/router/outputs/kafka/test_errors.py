@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import DStreamError, EntityMissing, EntityUnavailable, TransientError
-from router.outputs.kafka.errors import Fault, of_topic
+from router.outputs.kafka.errors import Fault, noted, of_topic
 
 
 def meant(name: str, text: str = "words", *, proven: bool = False) -> DStreamError:
@@ -53,3 +53,16 @@ def test_a_connection_that_ends_during_the_sign_in_is_not_a_wrong_password(text:
 def test_what_fails_because_of_another_message() -> None:
     assert Fault.of("_PURGE_QUEUE", "purged").is_consequence
     assert not Fault.of("MSG_SIZE_TOO_LARGE", "too large").is_consequence
+
+
+def test_that_all_brokers_are_down_does_not_hide_why() -> None:
+    down = Fault("_ALL_BROKERS_DOWN", "1/1 brokers are down")
+    refused = Fault("_AUTHENTICATION", "invalid password")
+    assert noted((1.0, refused), 2.0, down) == (2.0, refused)
+    assert noted((1.0, Fault("_TRANSPORT", "connection refused")), 2.0, down)[1].text == (
+        "1/1 brokers are down: connection refused"
+    )
+    once = noted((1.0, Fault("_TRANSPORT", "connection refused")), 2.0, down)
+    assert noted(once, 3.0, down) == (3.0, once[1])
+    assert noted((1.0, refused), 100.0, down) == (100.0, down)
+    assert noted((1.0, down), 2.0, refused) == (2.0, refused)
