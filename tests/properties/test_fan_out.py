@@ -25,7 +25,7 @@ from common.message import Message
 from router.receiving import parking
 from router.receiving.fan_out import lanes, progress, session
 from tests.worlds.virtual.fanning import PACE, Direct, Router, Server
-from tests.worlds.virtual.sessions import Broker, Waiting
+from tests.worlds.virtual.sessions import Broker, Session, Waiting
 from tests.worlds.virtual.simulation import Simulation
 
 SEEDS, MANY_SEEDS, OF_A_TEST = 120, 5_000, 40
@@ -104,7 +104,7 @@ class Case:
         self.upsets: list[float] = []
         """When a process died or stopped, or a lock was lost."""
         self.bad: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        self.broker = Broker(self.world, self._settled)
+        self.broker = Broker(self.world, self._settled, self._kept)
         refused = {
             name: {f"m{draw.randrange(self.count)}" for _ in range(draw.choice((0, 0, 0, 2)))} for name in self.names
         }
@@ -137,6 +137,21 @@ class Case:
                     assert reason is not None or is_pack(message), (
                         f"{name} is completed, and {target.output} refused it"
                     )
+
+    def _kept(self, held: Session, state: bytes, life: int) -> None:
+        """A watermark is never too high."""
+        routing = self.lives[life].routing
+        for output, mark in progress.read(state, routing.fingerprint, self.names).items():
+            server = self.servers[output]
+            for each in held.waiting:
+                if each.number > mark[0] or condemnation(each.message) is not None:
+                    continue
+                parts = unpack(each.message) if is_pack(each.message) else (each.message,)
+                for place, part in enumerate(parts):
+                    targets = routing.targets(part, str(part.application_properties["destination"]))
+                    name = part.message_id or ""
+                    if (each.number, place) <= mark and any(target.output == output for target in targets):
+                        assert server.has[name] or name in server.refuses, f"{name} is below the watermark of {output}"
 
     # What happens
 

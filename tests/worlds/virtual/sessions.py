@@ -37,11 +37,18 @@ class Session:
 
 
 class Broker:
-    """`settled` is called for each message that leaves the queue: with the life that settled it, and the reason if it is a dead letter."""
+    """`settled` is called for each message that leaves the queue: with the life that settled it, and the reason if it is a dead letter. `kept`
+    looks at each state that a life keeps with a session."""
 
-    def __init__(self, world: Simulation, settled: Callable[[Waiting, int, str | None], None]) -> None:
+    def __init__(
+        self,
+        world: Simulation,
+        settled: Callable[[Waiting, int, str | None], None],
+        kept: Callable[[Session, bytes, int], None],
+    ) -> None:
         self.world = world
         self.settled = settled
+        self.kept = kept
         self.sessions: dict[str, Session] = {}
         self._numbers = count(1)
 
@@ -176,6 +183,8 @@ class VirtualReceiver:
         self._asked()
         if self._broker.world.random.random() < 0.05:
             raise TransientError("the state could not be kept")
+        if state is not None:
+            self._broker.kept(self._session, state, self.life)
         self._session.state = state
 
     def close(self) -> None:
