@@ -15,6 +15,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -141,6 +142,12 @@ class _Watch:
                 guard.cut()
             self._calls.clear()
 
+    def cut(self, guards: Iterable[Guard]) -> None:
+        with self._changed:
+            for guard in guards:
+                if self._calls.pop(guard, None) is not None:
+                    guard.cut()
+
     def _run(self) -> None:
         with self._changed:
             while True:
@@ -163,6 +170,11 @@ _watch = _Watch()
 def cut_calls() -> None:
     """End every call of this process that is under way, as if its time were up: for a stop, where nothing is in flight."""
     _watch.cut_all()
+
+
+def cut_calls_of(guards: Iterable[Guard]) -> None:
+    """End those calls of these guards that are under way, as if their time were up."""
+    _watch.cut(guards)
 
 
 def _start_over() -> None:

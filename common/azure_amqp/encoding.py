@@ -41,7 +41,7 @@ FIELDS: Final = (
 )
 """The fields of the properties section, in its order, by their names in `Message` (part 3, 3.2.4)."""
 
-DURABLE: Final = b"\x00\x53\x70\xc0\x06\x05\x41\x40\x40\x40\x40"
+DURABLE: Final = b"\x00\x53\x70\xc0\x07\x05\x56\x01\x40\x40\x40\x40"
 """The header of a message that is durable, which is what the SDK for Event Hubs writes of one with a partition key."""
 
 _SHORT: Final = 255

@@ -379,7 +379,7 @@ def test_a_queue_made_in_code_has_one_way_in(given: dict[str, str], words: str) 
 def test_a_connection_string_for_something_else_is_found_before_the_first_connect(tmp_path: Path) -> None:
     told = complaints(tmp_path, source().replace(BUS, "DefaultEndpointsProtocol=https;AccountKey=hunter2"))
     assert told == [
-        (7, "ingester.queue.connection_string is not a Service Bus connection string: it has no Endpoint=sb://...")
+        (7, "ingester.queue.connection_string is not a connection string of a namespace: it has no Endpoint=sb://...")
     ]
 
 
