@@ -1,0 +1,30 @@
+"""The contract's own rules: every item has a test, every gap is one, and the page says what the tests say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contracts.claims import written
+from tests.contracts.contract_plugin import check_gaps
+from tests.emulators.eventhubs.contract import overview
+from tests.emulators.eventhubs.contract.known_gaps import GAPS
+from tests.emulators.eventhubs.contract.labels import CONTRACT
+
+
+def test_every_item_has_a_test() -> None:
+    assert {claim.number for claim in overview.claims()} == set(CONTRACT.items) == set(range(1, 19))
+
+
+def test_no_two_tests_have_one_name() -> None:
+    names = [claim.test for claim in overview.claims()]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_known_gap_is_of_a_test_that_exists(pytestconfig: pytest.Config) -> None:
+    check_gaps(GAPS, {claim.test for claim in overview.claims()}, pytestconfig)
+
+
+def test_the_page_has_the_table_of_the_tests() -> None:
+    """Write it again with: python -m tests.emulators.eventhubs.contract.overview"""
+    page = overview.PAGE.read_text(encoding="utf-8")
+    assert written(page) == CONTRACT.table(overview.claims())
