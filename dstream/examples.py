@@ -202,6 +202,13 @@ route {
   to   = ["default", "stream"]
 }
 """,
+    ("router.output", "azure_event_hubs"): """\
+output "stream" {
+  type      = "azure_event_hubs"
+  namespace = "NAME.servicebus.windows.net"
+  event_hub = "changes" # of all tables
+}
+""",
     ("router.health", ""): """\
 health {
   port = 8081

@@ -15,6 +15,7 @@ from common.buses import bus_of
 from common.config.by_type import ByType
 from common.errors import ConfigurationError
 from router.outputs.around import Around
+from router.outputs.azure_event_hubs.settings import EventHubsOutput
 from router.outputs.azure_service_bus.output import BusOutput
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.console.settings import ConsoleSettings
@@ -39,6 +40,7 @@ TYPES: Final[dict[str, type[OutputSettings]]] = {
     "webhook": WebhookSettings,
     "nats": NatsSettings,
     "file": FileSettings,
+    "azure_event_hubs": EventHubsOutput,
 }
 """By the setting `type`. The first name of a type is also the name of its extra and of its page in docs/outputs/."""
 
@@ -86,6 +88,10 @@ def output_of(settings: OutputSettings, around: Around | None = None, *, proven:
                 from router.outputs.file.output import FileOutput
 
                 return FileOutput(settings)
+            case EventHubsOutput():
+                from router.outputs.azure_event_hubs.output import HubsOutput
+
+                return HubsOutput(settings, proven=proven)
             case _:
                 raise AssertionError(f"no adapter for {type(settings).__name__}")
 
@@ -127,6 +133,10 @@ def planned_of(
             from router.outputs.file.plan import planned as planned_files
 
             return planned_files(settings, streams, provision)
+        case EventHubsOutput():
+            from router.outputs.azure_event_hubs.plan import planned as planned_hubs
+
+            return planned_hubs(settings, streams, provision)
         case _:
             raise AssertionError(f"no plan for {type(settings).__name__}")
 
