@@ -26,7 +26,7 @@ class Behind:
         self._sessions: dict[str, dict[str, float | None]] = {}
         """By output: the sessions, and since when each is closed."""
 
-    def fell(self, output: str, session_id: str, why: str | None = None) -> None:
+    def fell(self, output: str, session_id: str, why: str) -> None:
         with self._guard:
             first = output not in self._sessions
             self._sessions.setdefault(output, {})[session_id] = None

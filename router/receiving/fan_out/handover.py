@@ -121,7 +121,11 @@ class FanOut:
 
     def _fall_behind(self, session: Session, lane: Lane) -> None:
         lane.behind = True
-        self.means.behind.fell(lane.output, session.session_id)
+        self._tell_behind(session, lane)
+
+    def _tell_behind(self, session: Session, lane: Lane) -> None:
+        why = f"it has accepted nothing of this session for {self.clock() - lane.moved:.1f} s, and holds {len(lane.undone)} messages"
+        self.means.behind.fell(lane.output, session.session_id, why)
 
     def _too_many(self, session: Session) -> bool:
         lane = max(session.lanes, key=lambda lane: lane.skipped, default=None)
@@ -324,7 +328,7 @@ class FanOut:
         """Raises SessionParked if there is room."""
         for lane in session.lanes:
             if not lane.level:
-                self.means.behind.fell(lane.output, session.session_id)
+                self._tell_behind(session, lane)
         session.keep()
         if self._parked(session):
             self._session = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -283,6 +284,33 @@ def test_a_session_whose_messages_are_too_much_keeps_one_and_is_read_again() -> 
     bench.run()
     assert sorted(ids(bench.outputs["b"])) == list(range(35))
     assert [each for each in ids(bench.outputs["b"]) if each < 30] == list(range(30))
+
+
+def test_an_output_that_does_not_answer_holds_up_neither_the_others_nor_a_stop() -> None:
+    """Its sends hang until the test is over."""
+    bench, over, asked = Bench("a", "b"), threading.Event(), threading.Event()
+
+    class Faults(deque[Exception]):
+        def __bool__(self) -> bool:
+            asked.set()
+            over.wait(60)
+            return False
+
+    bench.outputs["b"].faults = Faults()
+    bench.put(5, session="one")
+    bench.put(5, session="two")
+
+    def more() -> bool:
+        if asked.is_set() and bench.number == 10 and len(bench.outputs["a"].held) == 10:
+            with bench.broker.changed:
+                bench.put(3, session="one")
+                bench.put(3, session="two")
+        return len(bench.outputs["a"].held) == 16
+
+    bench.run(until=more)
+    over.set()
+    assert not bench.outputs["b"].held
+    assert [held.holder for held in bench.queue.held] == [None] * 16
 
 
 def test_a_defect_in_a_courier_ends_the_slot() -> None:

@@ -230,15 +230,15 @@ def test_one_line_says_that_an_output_is_behind_and_one_that_it_is_level() -> No
     clock = Clock()
     behind = Behind(clock)
     with capture_logs() as logs:
-        behind.fell("a", "s1")
-        behind.fell("a", "s2")
+        behind.fell("a", "s1", "it is slow")
+        behind.fell("a", "s2", "it is slow")
         assert behind.sessions() == {"a": 2}
         behind.level("s1", "a", "b")
         behind.closed("s2")  # it is read again
-        behind.fell("a", "s2")
+        behind.fell("a", "s2", "it is slow")
         behind.level("s2", "a")
     assert [line["event"] for line in logs] == ["output behind; the others go on", "output level again"]
-    behind.fell("a", "s3")
+    behind.fell("a", "s3", "it is slow")
     behind.closed("s3")
     clock.now += FORGOTTEN + 1  # another router has it
     behind.look()
