@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from common.errors import TransientError
@@ -105,10 +106,26 @@ class _Loop(asyncio.SelectorEventLoop):
         proto: int = 0,
         flags: int = 0,
     ) -> list[Any]:
-        def resolve() -> list[Any]:
-            return socket.getaddrinfo(host, port, family, type, proto, flags)
+        answer: asyncio.Future[list[Any]] = self.create_future()
 
-        return await asyncio.wrap_future(begun(resolve, name="resolve"), loop=self)
+        def tell(found: list[Any] | OSError) -> None:
+            if answer.done():
+                return  # nobody waits for it any longer
+            if isinstance(found, OSError):
+                answer.set_exception(found)
+            else:
+                answer.set_result(found)
+
+        def resolve() -> None:
+            try:
+                found: list[Any] | OSError = socket.getaddrinfo(host, port, family, type, proto, flags)
+            except OSError as error:
+                found = error
+            with suppress(RuntimeError):  # the loop is closed
+                self.call_soon_threadsafe(tell, found)
+
+        begun(resolve, name="resolve")
+        return await answer
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

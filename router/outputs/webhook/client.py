@@ -94,10 +94,9 @@ class Client:
 
     def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
-            proxy = self._settings.proxy
             self._client = httpx.AsyncClient(
                 verify=self._trust,
-                proxy=None if proxy is None else httpx.Proxy(proxy.get_secret_value(), ssl_context=self._trust),
+                proxy=self._proxy(),
                 headers={"user-agent": f"dstream/{version('dstream-cdc')}", "accept-encoding": "identity"},
                 timeout=None,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEPT),
@@ -105,6 +104,12 @@ class Client:
                 trust_env=False,
             )
         return self._client
+
+    def _proxy(self) -> httpx.Proxy | None:
+        if self._settings.proxy is None:
+            return None
+        address = self._settings.proxy.get_secret_value()
+        return httpx.Proxy(address, ssl_context=self._trust if address.startswith("https:") else None)
 
 
 _TIMEOUT_HINT = "the receiver should answer at once and do slow work afterwards; timeout is how long it may take"
