@@ -31,6 +31,16 @@ def demo(
             "--config", "-c", envvar="DSTREAM_CONFIG", help="With --attach: the services' configuration file."
         ),
     ] = DEFAULT,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="Send to this type of output instead of topics: file, kafka, postgres, webhook. Its server is started where it is found.",
+        ),
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="With --output: a server that runs already.")
+    ] = None,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
@@ -44,6 +54,16 @@ def demo(
         raise ConfigurationError(
             ["--keep has no meaning with --attach"], hint="what the demo did not start keeps running"
         )
+    if attach and output is not None:
+        raise ConfigurationError(["--output has no meaning with --attach"], hint="the configuration names the outputs")
+    if server is not None and output is None:
+        raise ConfigurationError(["--server has no meaning without --output"])
     return started(
-        "dstream.demo", seconds=seconds, changes=changes, keep=keep, attach=config.absolute() if attach else None
+        "dstream.demo",
+        seconds=seconds,
+        changes=changes,
+        keep=keep,
+        attach=config.absolute() if attach else None,
+        output=output,
+        server=server,
     )

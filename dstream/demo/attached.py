@@ -142,7 +142,7 @@ def _join(ends: Ends) -> None:
 
 def _conclude(ends: Ends, console: Console) -> int:
     result = ends.verdict()
-    display.verdict(console, result, _facts(ends, result))
+    display.verdict(console, result, _facts(ends, result), ends.subscriber)
     counts = ("committed", "received", "lost", "duplicated", "out_of_order", "wrong")
     line = " ".join(f"{count}={result.total(count)}" for count in counts)
     console.print(f"verdict {'good' if result.good else 'bad'} {line}", highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.names import TableName
+from dstream.demo.reading import Reader
 from dstream.demo.schema import TABLES
 from dstream.demo.verdict import Received, Verdict
 
@@ -34,6 +35,8 @@ def progress(
 
 def messages(console: Console, received: Mapping[TableName, Sequence[Received]]) -> None:
     """One message of each topic as it arrived."""
+    if not any(received.values()):
+        return
     console.print("\n[bold]What arrived[/bold], one message of each topic:")
     for name in TABLES:
         if found := received.get(name):
@@ -42,7 +45,7 @@ def messages(console: Console, received: Mapping[TableName, Sequence[Received]])
             console.print(Text(f"  {text[:400]}{' ...' if len(text) > 400 else ''}", style="dim"), soft_wrap=True)
 
 
-def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]]) -> None:
+def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]], reader: Reader) -> None:
     """The counts that must be 0, for each table and in total, and the measurements."""
     console.print("\n[bold]Verdict[/bold]")
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -64,9 +67,9 @@ def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]])
     for label, value in facts:
         console.print(f"{label:<36} {value}", highlight=False, soft_wrap=True)
     if result.good:
-        console.print("\n[bold green]Every committed change arrived once, in order, with its values.[/bold green]")
+        console.print(f"\n[bold green]{reader.good}[/bold green]")
     else:
-        console.print("\n[bold red]Not every committed change arrived once, in order, with its values.[/bold red]")
+        console.print(f"\n[bold red]{reader.bad}[/bold red]")
 
 
 def _cell(count: str, number: int) -> Any:

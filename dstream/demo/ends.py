@@ -1,4 +1,4 @@
-"""Both ends of the demo: a workload that writes to the database, a subscriber that reads the topics, and the verdict on the two.
+"""Both ends of the demo: a workload that writes to the database, a reader of what arrives, and the verdict on the two.
 
 What is in between, who started it and who stops it is not known here.
 """
@@ -6,12 +6,14 @@ What is in between, who started it and who stops it is not known here.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from common.names import Origin, TableName
 from dstream.demo.ledger import Ledger
+from dstream.demo.reading import Reader
 from dstream.demo.schema import TABLES
 from dstream.demo.subscriber import Subscriber
-from dstream.demo.verdict import Verdict, judge, of_an_earlier_workload
+from dstream.demo.verdict import Verdict, of_an_earlier_workload
 from dstream.demo.workload import Pace, Workload
 from dstream.emulators import Login
 
@@ -28,21 +30,23 @@ class Ends:
 
     def connect(self, login: Login, bus: str, *, subscription: str = "sub1", after: int = 0) -> None:
         """`bus`: connection string. `after`: the highest Version of an earlier workload, whose messages are ignored."""
+        ignored = partial(of_an_earlier_workload, after=after)
+        self.read_by(login, Subscriber(bus, self.topics, subscription, ignored=ignored), after=after)
+
+    def read_by(self, login: Login, reader: Reader, *, after: int = 0) -> None:
+        """As `connect`, with another reader than a subscriber of topics."""
         self.login = login
         self.workload = Workload(login, self.ledger, self._pace, seed=self._seed, after=after)
-        self.subscriber = Subscriber(
-            bus, self.topics, subscription, ignored=lambda body: of_an_earlier_workload(body, after)
-        )
+        self.subscriber: Reader = reader
         self.started_at = time.time()
 
     def delivered(self) -> bool:
-        """Whether as many messages have arrived on every topic as changes were committed."""
-        committed, received = self.ledger.counts(), self.subscriber.counts()
-        return all(received.get(table, 0) >= count for table, count in committed.items())
+        """Whether everything that was committed has arrived."""
+        return self.subscriber.delivered(self.ledger)
 
     def verdict(self) -> Verdict:
         """Compare both ends."""
-        return judge(self.ledger, self.subscriber.received(), TABLES)
+        return self.subscriber.verdict(self.ledger)
 
     def first_arrival(self) -> float | None:
         """Unix time at which the first message arrived on a topic."""

@@ -9,6 +9,7 @@ from typing import Self
 
 from common.errors import PermanentError
 from common.names import Origin
+from dstream.demo.destinations.port import Destination
 from dstream.demo.ends import Ends
 from dstream.demo.processes import Service, environment, write_config
 from dstream.demo.schema import create
@@ -24,23 +25,32 @@ POLL_INTERVAL = "500ms"
 class Pipeline(Ends):
     """A `with` block starts everything and stops it at its end. Changes go to `ledger`, messages to `subscriber`."""
 
-    def __init__(self, folder: Path, *, pace: Pace, seed: int = 1) -> None:
+    def __init__(self, folder: Path, *, pace: Pace, seed: int = 1, destination: Destination | None = None) -> None:
+        """`destination`: where changes go; None: to topics of the Service Bus emulator."""
         super().__init__(Origin("localhost", DATABASE), pace=pace, seed=seed)
         self._folder = folder
+        self._destination = destination
         self.emulators = Emulators(database=DATABASE, capture_interval=CAPTURE_INTERVAL)
 
     def __enter__(self) -> Self:
         self.emulators.start()
+        there = self._destination
         try:
             create(self.emulators.login)
+            if there is not None:
+                there.start()
         except BaseException:
-            self.emulators.stop()
+            self._stop_servers()
             raise
-        config = write_config(self._folder, self.emulators, POLL_INTERVAL)
+        output, more = (None, "") if there is None else (there.block, there.ingester)
+        config = write_config(self._folder, self.emulators, POLL_INTERVAL, more=more, output=output)
         variables = environment(self.emulators)
         self.ingester = Service("ingester", config, variables, self._folder / "ingester.log")
         self.router = Service("router", config, variables, self._folder / "router.log")
-        self.connect(self.emulators.login, self.emulators.bus_connection_string)
+        if there is None:
+            self.connect(self.emulators.login, self.emulators.bus_connection_string)
+        else:
+            self.read_by(self.emulators.login, there.reader())
         self.router.start()
         self.ingester.start()
         self.subscriber.start()
@@ -53,6 +63,11 @@ class Pipeline(Ends):
         self.subscriber.stop()
         for service in (self.ingester, self.router):
             service.stop()
+        self._stop_servers()
+
+    def _stop_servers(self) -> None:
+        if self._destination is not None:
+            self._destination.stop()
         self.emulators.stop()
 
     def check_alive(self) -> None:
@@ -63,6 +78,8 @@ class Pipeline(Ends):
                 raise PermanentError(f"{service.stage} ended by itself with status {status}:\n{service.tail()}")
         if (name := self.emulators.died()) is not None:
             raise PermanentError(f"the {name} emulator ended by itself")
+        if self._destination is not None and self._destination.died():
+            raise PermanentError(f"the server at {self._destination.where} ended by itself")
 
     def settle(self, timeout: float, *, quiet: float = 2.0) -> None:
         """Wait until everything has arrived, at most `timeout` seconds; then `quiet` seconds for messages that should not arrive."""

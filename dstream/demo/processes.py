@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Protocol
 
 from dstream.children import Process, stage_command, start_stage, stop_all
@@ -49,11 +50,16 @@ router {{
     }}
 
     output {{
-        type                = "azure_service_bus"
-        connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
-        management_endpoint = "{management_endpoint}"
+{output}
     }}
 }}
+"""
+
+
+_TOPICS = """\
+type                = "azure_service_bus"
+connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
+management_endpoint = "{management_endpoint}"
 """
 
 
@@ -79,10 +85,12 @@ def write_config(
     more: str = "",
     routing: str = "",
     tasks: int = 4,
+    output: str | None = None,
 ) -> Path:
     """Write a `dstream.hcl` for the demo's tables; secrets stay in the environment.
 
-    `locks`: the content of that block. `more`, `routing`: further settings of the ingester and of the router. `tasks`: how many Spark runs at once.
+    `locks`: the content of that block. `more`, `routing`: further settings of the ingester and of the router. `tasks`: how many Spark runs at
+    once. `output`: the settings of that block; None: topics on the same namespace.
     """
     path = folder / "dstream.hcl"
     path.write_text(
@@ -94,6 +102,7 @@ def write_config(
             more=more,
             routing=routing,
             tasks=tasks,
+            output=indent(output or _TOPICS.format(management_endpoint=addresses.management_endpoint), " " * 8),
         )
     )
     return path

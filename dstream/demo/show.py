@@ -11,6 +11,7 @@ from rich.live import Live
 
 from common.names import TableName
 from dstream.demo import display
+from dstream.demo.destinations.port import Destination
 from dstream.demo.pipeline import CAPTURE_INTERVAL, POLL_INTERVAL, Pipeline
 from dstream.demo.schema import TABLES
 from dstream.demo.verdict import Verdict
@@ -36,8 +37,11 @@ WHERE ct.[__$operation] <> 3 AND ct.[__$start_lsn] <= o.last_lsn"""
 class Show:
     """One demo."""
 
-    def __init__(self, folder: Path, *, pace: Pace, keep: bool, stop: threading.Event) -> None:
-        self._pipeline = Pipeline(folder, pace=pace)
+    def __init__(
+        self, folder: Path, *, pace: Pace, keep: bool, stop: threading.Event, destination: Destination | None = None
+    ) -> None:
+        self._pipeline = Pipeline(folder, pace=pace, destination=destination)
+        self._destination = destination
         self._folder = folder
         self._keep = keep
         self._stop = stop
@@ -47,6 +51,8 @@ class Show:
         """Return the exit status: 0 for a good verdict, 1 for a bad one and for a demo that was stopped."""
         self._console.print(
             "Starting the SQL Server and Service Bus emulators, the ingester (Spark) and the router ..."
+            if self._destination is None
+            else f"Starting the emulators, the server at {self._destination.where}, the ingester (Spark) and the router ..."
         )
         with self._pipeline as pipeline:
             pipeline.workload.start()
@@ -57,7 +63,7 @@ class Show:
             self._stop.wait(_QUIET_SECONDS)  # for messages that should not arrive any more
             result = pipeline.verdict()
             display.messages(self._console, pipeline.subscriber.received())
-            display.verdict(self._console, result, _facts(pipeline, result))
+            display.verdict(self._console, result, _facts(pipeline, result), pipeline.subscriber)
             if self._keep:
                 self._stay(pipeline)
         return 0 if result.good else 1
@@ -86,6 +92,7 @@ class Show:
         self._console.print(
             f"\nEverything keeps running until you press Ctrl-C.\n  SQL Server   {emulators.db_connection_string}\n"
             f"  Service Bus  {emulators.bus_connection_string}\n  management   {emulators.management_endpoint}\n"
+            f"{'' if self._destination is None else f'  output       {self._destination.where}{chr(10)}'}"
             f"  configuration and logs in {self._folder}",
             soft_wrap=True,
             markup=False,

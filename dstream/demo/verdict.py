@@ -45,7 +45,8 @@ class TableVerdict:
     def good(self) -> bool:
         return not (self.lost or self.duplicated or self.out_of_order or self.wrong)
 
-    def _example(self, text: str) -> None:
+    def example(self, text: str) -> None:
+        """Keep one more example, up to a few."""
         if len(self.examples) < _EXAMPLES:
             self.examples.append(text)
 
@@ -93,27 +94,27 @@ def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received])
         found = _identity(message.body)
         if found is None or found not in expected:
             verdict.wrong += 1
-            verdict._example(f"wrong: no such change was committed: {_short(message.body)}")
+            verdict.example(f"wrong: no such change was committed: {_short(message.body)}")
             continue
         if found in seen:
             verdict.duplicated += 1
-            verdict._example(f"duplicated: {_short(message.body)}")
+            verdict.example(f"duplicated: {_short(message.body)}")
             continue
         seen.add(found)
         change, group, at = expected[found]
         verdict.lags.append((at, message.at - at))
         if group < last_group:
             verdict.out_of_order += 1
-            verdict._example(f"out of order: {_short(message.body)}")
+            verdict.example(f"out of order: {_short(message.body)}")
         last_group = max(group, last_group)
         difference = _difference(change, message.body)
         if difference:
             verdict.wrong += 1
-            verdict._example(f"wrong: {difference}")
+            verdict.example(f"wrong: {difference}")
     for identity, (change, _, _) in expected.items():
         if identity not in seen:
             verdict.lost += 1
-            verdict._example(f"lost: {change.operation} {dict(change.row)!r:.200}")
+            verdict.example(f"lost: {change.operation} {dict(change.row)!r:.200}")
     return verdict
 
 
