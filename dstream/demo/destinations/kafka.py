@@ -109,7 +109,7 @@ class KafkaReader(MessageReader):
             while not self._stop.is_set():
                 for message in consumer.consume(200, timeout=_WAIT):
                     if message.error() is None and (body := message.value()) is not None:
-                        told: dict[str, Any] = dict(message.headers() or ())  # type: ignore[arg-type]  # the library's stubs
+                        told: dict[str, Any] = dict(message.headers() or ())
                         table = self._tables[str(message.topic())]
                         self.keep(table, bytes(body), _text(told.get("id")), _text(told.get("operation")))
         finally:
