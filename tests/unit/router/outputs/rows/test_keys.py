@@ -22,7 +22,7 @@ def test_tables_and_their_columns_are_taken_as_they_are() -> None:
     [
         ({"a.b.c": ["ID"]}, "more than two parts"),
         ({"Persons": ["ID"], "dbo.persons": ["ID"]}, "names the table 'dbo.persons' twice: 'Persons' is the same one"),
-        ({"Persons": "ID"}, "valid sequence"),
+        ({"Persons": "ID"}, "not allowed as a Sequence"),
         ({"Persons": []}, "must be a list of different column names"),
         ({"Persons": ["ID", "ID"]}, "must be a list of different column names"),
         ({"Persons": [""]}, "must be a list of different column names"),
