@@ -17,7 +17,7 @@ from tests.worlds.world import free_port
 FETCHED = Path(__file__).with_name(".cache")
 """Where `make opensearch` puts the jars, and the compiled Node.java."""
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _HEAP = ["-Xms256m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
@@ -35,6 +35,13 @@ class OpenSearch:
 
     def start(self) -> None:
         """Returns when it answers."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
         command = [
             "java",
             *_HEAP,

@@ -27,11 +27,15 @@ _PASSWORD = "a-password-that-nobody-sees"
 _KEYS = {f"Persons{number}": ("ID",) for number in range(1, 400)}
 
 
-def search_output(*, port: int, timeout: float = GENEROUS, **more: Any) -> Output:
-    """As a configuration would make it. The node has no users; the password is sent all the same."""
+def search_output(**given: Any) -> Output:
+    return ElasticsearchOutput(search_settings(**given))
+
+
+def search_settings(*, port: int, timeout: float = GENEROUS, **more: Any) -> ElasticsearchSettings:
+    """As a configuration would have them. The node has no users; the password is sent all the same."""
     given = {"urls": (f"http://127.0.0.1:{port}",), "keys": _KEYS, "timeout": timedelta(seconds=timeout), **more}
     signed = {"username": "router", "password": SecretStr(_PASSWORD)}
-    return ElasticsearchOutput(ElasticsearchSettings.model_validate({"type": "opensearch", **signed, **given}))
+    return ElasticsearchSettings.model_validate({"type": "opensearch", **signed, **given})
 
 
 class SearchWorld(World):

@@ -1,0 +1,186 @@
+"""A random workload under kills, copies and zombies: the index equals the table, document by document."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, Literal
+
+import pytest
+
+from common.errors import TransientError
+from common.message import Message
+from common.names import TableName
+from router.outputs.elasticsearch.bulk import Place
+from router.outputs.elasticsearch.client import Client
+from router.outputs.elasticsearch.operations import rows_chunk
+from router.outputs.port import Stream
+from router.outputs.rows.keys import Keys
+from tests.outputs.contract.delivery import deliver
+from tests.outputs.contract.world import ORIGIN
+from tests.outputs.elasticsearch.node import OpenSearch
+from tests.outputs.elasticsearch.world import search_output, search_settings
+
+TABLE = TableName("dbo", "Lines")
+KEY = ("Order", "Line")
+ROW = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSearch]:
+    node = OpenSearch(tmp_path_factory.mktemp("opensearch"))
+    node.start()
+    yield node
+    node.stop()
+
+
+class Workload:
+    """A table with a key of two columns, whose rows are inserted, updated, moved to other keys and deleted, several times in a transaction.
+    Its columns change now and then."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.lsn, self.columns = 0x40_00000100_0001, ["Text"]
+        self.numbers = itertools.count(1)
+
+    def transaction(self) -> list[Message]:
+        """Its changes, as the ingester writes them."""
+        self.lsn += self.random.choice([0x10000, 0x10000, 0x30000, 0x900000])
+        if self.random.random() < 0.02:
+            self.columns.append(f"C{len(self.columns)}")
+        made = list[Message]()
+        for command in range(1, self.random.choice([1, 2, 5, 12]) + 1):
+            made += self._statement(command)
+        return made
+
+    def _statement(self, command: int) -> Iterator[Message]:
+        kind, key = self.random.random(), (self.random.choice(["A", "B", None]), self.random.randint(1, 12))
+        row = {"Order": key[0], "Line": key[1]} | {name: self._value() for name in self.columns}
+        there = self.rows.get(key)
+        if there is None:
+            self.rows[key] = row
+            yield self._change(command, 2, "Insert", row)
+        elif kind < 0.35:
+            del self.rows[key]
+            yield self._change(command, 1, "Delete", there)
+            if kind < 0.12:  # removed and inserted by one transaction
+                self.rows[key] = row
+                yield self._change(command, 2, "Insert", row)
+        elif kind < 0.5 and (other := (key[0], key[1] + 20)) not in self.rows:
+            moved = {**there, "Line": other[1]}
+            self.rows[other] = moved
+            del self.rows[key]
+            yield self._change(command, 4, "Update", moved, before=there, changed=["Line"])
+        else:
+            self.rows[key] = row
+            yield self._change(command, 4, "Update", row, before=there, changed=self.columns)
+
+    def _value(self) -> object:
+        return self.random.choice([next(self.numbers), None, f"é{next(self.numbers)}", "6.3230", 1.5, "a\u0000b"])
+
+    def _change(
+        self,
+        command: int,
+        operation: int,
+        name: str,
+        row: ROW,
+        *,
+        before: ROW | None = None,
+        changed: Sequence[str] = (),
+    ) -> Message:
+        lsn, seqval = f"{self.lsn:020x}", f"{self.lsn - 1:020x}"
+        event_id = f"shop.dbo.Lines:{lsn}-{command}-{seqval}-{operation}"
+        metadata = {
+            "Server": "server",
+            "Database": "shop",
+            "Schema": "dbo",
+            "TableName": "Lines",
+            "EventID": event_id,
+            "OperationType": name,
+            "OperationID": operation,
+            "LSN": lsn,
+            "SeqVal": seqval,
+            "CommandID": command,
+            "CommitTime": None,
+            "ChangedColumns": list(changed),
+        }
+        body = {"data": row, "metadata": metadata} | ({} if before is None else {"before": before})
+        return Message(json.dumps(body, ensure_ascii=False).encode(), event_id, session_id="lines")
+
+
+def made(node: OpenSearch, deletes: str) -> Stream:
+    """The place of a run, which is created."""
+    stream = Stream(ORIGIN.topic(TABLE), TABLE, f"shop.dbo.lines.{deletes}")
+    output = search_output(**_arguments(node.port, deletes))
+    assert list(output.provision([stream], how="create")) == []
+    output.close()
+    return stream
+
+
+def _arguments(port: int, deletes: str) -> dict[str, Any]:
+    return {"port": port, "keys": {"Lines": KEY}, "deletes": deletes}
+
+
+def _send_in_a_process(port: int, deletes: str, stream: Stream, pages: Sequence[Sequence[Message]]) -> None:
+    sender = search_output(**_arguments(port, deletes)).sender(stream)
+    for page in pages:
+        with suppress(TransientError):
+            sender.send(page)
+
+
+def _late(port: int, stream: Stream, deletes: Literal["remove", "mark"], pages: Sequence[Sequence[Message]]) -> None:
+    """Requests that were on their way when their sender died: nobody looks at the answers."""
+    settings = search_settings(**_arguments(port, deletes))
+    client = Client(settings)
+    for page in pages:
+        operations = rows_chunk(page, Keys(settings.keys), deletes).operations.values()
+        Place(client, stream.destination).write([each.lines() for each in operations], time.monotonic() + 60)
+    client.close()
+
+
+@pytest.mark.parametrize("deletes", ["remove", "mark"])
+@pytest.mark.parametrize(
+    "rounds", [4, pytest.param(150, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])], ids=["short", "long"]
+)
+def test_the_index_equals_the_table(node: OpenSearch, deletes: Literal["remove", "mark"], rounds: int) -> None:
+    """Each round: a router that is killed in mid-send, another one that goes on from what was settled last, and one of the killed router's
+    requests that comes late, in the middle of it."""
+    work, stream = Workload(rounds), made(node, deletes)
+    output = search_output(**_arguments(node.port, deletes))
+    for number in range(rounds):
+        messages = [message for _ in range(40) for message in work.transaction()]
+        pages = [messages[at : at + 25] for at in range(0, len(messages), 25)]
+        killed = multiprocessing.get_context("fork").Process(
+            target=_send_in_a_process, args=(node.port, deletes, stream, pages), daemon=True
+        )
+        killed.start()
+        killed.join(work.random.uniform(0.05, 0.6))
+        killed.kill()
+        killed.join()
+        late = threading.Thread(
+            target=_late, args=(node.port, stream, deletes, work.random.sample(pages, 5)), name="late"
+        )
+        late.start()
+        deliver(output.sender(stream), messages, chunk=work.random.choice([3, 9, 40, 400]))
+        late.join()
+        assert table_of(node, stream) == rows_of(work), f"round {number}"
+    output.close()
+
+
+def rows_of(work: Workload) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in work.rows.values())
+
+
+def table_of(node: OpenSearch, stream: Stream) -> list[str]:
+    """Through the alias, as a search sees it."""
+    rows = [each["_source"] for each in node.documents(stream.destination)]
+    for row in rows:
+        del row["_dstream"]
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
