@@ -1,0 +1,62 @@
+"""One index as both products keep it, in memory: external versions, removed documents that are remembered, values that a mapping refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common.errors import TransientError
+from router.outputs.elasticsearch.answers import DONE, Answer, Fate
+from router.outputs.elasticsearch.bulk import Found, Place
+
+_STALE = Answer(Fate.STALE, "409 version_conflict_engine_exception")
+
+
+class FakeIndex(Place):
+    """`refuses`: a text that no document may have. `said`: what the next requests are answered with. `requests`: how many came."""
+
+    def __init__(self, *, refuses: str = "\x00") -> None:
+        self.name, self.alias = "shop.dbo.persons", True
+        self.documents: dict[str, dict[str, Any]] = {}
+        self.versions: dict[str, int] = {}
+        self.said: list[Answer | TransientError] = []
+        self.requests = 0
+        self._refuses = refuses
+
+    def write(self, lines: Sequence[bytes], until: float) -> Sequence[Answer]:
+        self.requests += 1
+        if self.said:
+            answer = self.said.pop(0)
+            if isinstance(answer, TransientError):
+                raise answer
+            return [answer] * len(lines)
+        return [self._one(*map(json.loads, line.decode().splitlines())) for line in lines]
+
+    def _one(self, action: Mapping[str, Any], document: dict[str, Any] | None = None) -> Answer:
+        [(kind, head)] = action.items()
+        id, version, current = head["_id"], head.get("version", 1), self.versions.get(head["_id"], -1)
+        if document is not None and self._refuses in json.dumps(document):
+            return Answer(Fate.REFUSED, "400 mapper_parsing_exception in field Total of type integer")
+        if version < current or (version == current and head.get("version_type") != "external_gte"):
+            return Answer(Fate.STALE, _STALE.words, current=current)
+        self.versions[id] = version
+        if kind == "delete" or document is None:
+            self.documents.pop(id, None)
+        else:
+            self.documents[id] = document
+        return DONE
+
+    def probe(self, until: float) -> Answer:
+        answer = self.said.pop(0) if self.said else _STALE
+        if isinstance(answer, TransientError):
+            raise answer
+        return answer
+
+    def exists(self, until: float) -> bool:
+        return False
+
+    def find(self, ids: Sequence[str], until: float) -> Mapping[str, Found]:
+        self.requests += 1
+        found = [id for id in ids if id in self.documents]
+        return {id: Found(self.versions[id], self.documents[id].get("_dstream", {}).get("position")) for id in found}

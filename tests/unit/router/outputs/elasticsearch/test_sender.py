@@ -1,0 +1,174 @@
+"""The sender over one index in memory: what is accepted, what is raised, and that an index equals its table whatever comes late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.bus.ports import MessageRefused, OutOfTime, SendInterrupted
+from common.errors import EntityMissing, EntityUnavailable, TransientError
+from common.message import Message
+from router.outputs.elasticsearch.answers import Answer, Fate
+from router.outputs.elasticsearch.operations import appended_chunk, rows_chunk
+from router.outputs.elasticsearch.remarks import Remarks
+from router.outputs.elasticsearch.sender import ElasticsearchSender
+from router.outputs.rows.keys import Keys
+from tests.outputs.elasticsearch.workload import KEY, Workload, rows_of
+from tests.unit.router.envelopes.golden import native
+from tests.unit.router.outputs.elasticsearch.fake_index import FakeIndex
+
+_ROWS = partial(rows_chunk, keys=Keys({"Persons": ["ID"], "Lines": KEY}), deletes="remove")
+_MARKS = partial(rows_chunk, keys=Keys({"Persons": ["ID"], "Lines": KEY}), deletes="mark")
+
+
+def sender(index: FakeIndex, make: Any = _ROWS) -> ElasticsearchSender:
+    return ElasticsearchSender(index, make, seconds=30, remarks=Remarks("search"))
+
+
+def row(id: int, place: int, *, text: str = "", session: str | None = "one") -> Message:
+    """An insert of row `id`, at a place of one transaction."""
+    body = json.loads(native("insert").body)
+    body["data"] = {"ID": id, "Text": text}
+    body["metadata"] |= {"CommandID": place, "EventID": f"{id}-{place}"}
+    return replace(native("insert"), body=json.dumps(body).encode(), message_id=f"{id}-{place}", session_id=session)
+
+
+def texts(index: FakeIndex) -> dict[str, str]:
+    return {id: document["Text"] for id, document in index.documents.items()}
+
+
+def test_a_chunk_is_one_request_and_a_copy_of_it_changes_nothing() -> None:
+    index = FakeIndex()
+    chunk = [row(1, 1, text="a"), row(2, 2), row(1, 3, text="b")]
+    sender(index).send(chunk)
+    assert (index.requests, texts(index)) == (1, {"1": "b", "2": ""})
+    sender(index).send(chunk)
+    sender(index).send(chunk[:1])
+    assert texts(index) == {"1": "b", "2": ""}
+
+
+def test_changes_of_one_transaction_in_several_sends_are_all_written() -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    for place in range(1, 100):
+        one.send([row(1, place, text=str(place))])
+    assert texts(index) == {"1": "99"}
+    one.send([row(1, 40, text="late")])
+    assert texts(index) == {"1": "99"}
+
+
+def test_a_row_that_one_transaction_removes_and_inserts_in_two_sends_is_there() -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    delete = json.loads(row(1, 2).body)
+    delete["metadata"] |= {"OperationType": "Delete", "OperationID": 1}
+    one.send([row(1, 1, text="old")])
+    one.send([replace(row(1, 2), body=json.dumps(delete).encode())])
+    assert texts(index) == {}
+    one.send([row(1, 3, text="new")])
+    assert texts(index) == {"1": "new"}
+
+
+def test_a_refused_message_leaves_what_was_before_it_and_names_it() -> None:
+    index = FakeIndex(refuses="bad")
+    chunk = [row(1, 1, text="good"), row(2, 2), row(1, 3, text="bad"), row(1, 4, text="bad too"), row(3, 5)]
+    with pytest.raises(MessageRefused, match="400 mapper_parsing_exception in field Total") as raised:
+        sender(index).send(chunk)
+    assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (2, {0, 1}, True)
+    assert texts(index) == {"1": "good", "2": "", "3": ""}
+
+
+def test_a_message_that_is_no_change_is_refused_and_other_sessions_are_accepted() -> None:
+    chunk = [row(1, 1), Message(b"?", "id", session_id="one"), row(2, 2, session="two"), row(3, 3)]
+    with pytest.raises(MessageRefused) as raised:
+        sender(FakeIndex()).send(chunk)
+    assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (1, {0, 2}, False)
+
+
+@pytest.mark.parametrize(("fate", "throttled"), [(Fate.BUSY, True), (Fate.LATER, False)])
+def test_what_the_server_did_not_take_is_not_accepted(fate: Fate, throttled: bool) -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    one.open()
+    index.said = [Answer(fate, "not now", "wait")]
+    with pytest.raises(SendInterrupted, match="not now") as raised:
+        one.send([row(1, 1), row(2, 2)])
+    assert (raised.value.accepted, raised.value.throttled) == (frozenset(), throttled)
+    one.send([row(1, 1), row(2, 2)])
+    assert len(index.documents) == 2
+
+
+@pytest.mark.parametrize(("fate", "error"), [(Fate.MISSING, EntityMissing), (Fate.UNFIT, EntityUnavailable)])
+def test_a_fault_of_the_index_is_none_of_a_message(fate: Fate, error: type[Exception]) -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    for opening in (True, False):
+        index.said = [Answer(fate, "it is so")] if opening else [Answer(Fate.STALE), Answer(fate, "it is so")]
+        with pytest.raises(error, match="it is so"):
+            one.send([row(1, 1)])
+    one.send([row(1, 1)])
+    assert len(index.documents) == 1
+
+
+def test_without_an_answer_nothing_is_accepted_and_the_cause_is_kept() -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    one.open()
+    index.said = [lost := TransientError("the connection failed", hint="look")]
+    with pytest.raises(SendInterrupted, match="the connection failed") as raised:
+        one.send([row(1, 1)])
+    assert (raised.value.__cause__, raised.value.accepted) == (lost, frozenset())
+
+
+def test_no_time_is_left() -> None:
+    index = FakeIndex()
+    with pytest.raises(OutOfTime):
+        sender(index).send([row(1, 1)], left=lambda: 0.0)
+    assert index.requests == 0
+
+
+def test_an_appended_message_is_there_once() -> None:
+    index = FakeIndex()
+    for _ in range(2):
+        sender(index, appended_chunk).send([native("insert"), native("gap")])
+    assert set(index.documents) == {native("insert").message_id, native("gap").message_id}
+
+
+def test_gaps_and_hidden_keys_are_said_once() -> None:
+    body = json.loads(native("update").body)
+    body["metadata"]["ChangedColumns"] = ["ID"]
+    hidden = replace(native("update"), body=json.dumps(body).encode())
+    one = sender(FakeIndex())
+    with capture_logs() as logs:
+        for _ in range(2):
+            one.send([native("gap"), hidden])
+    assert [entry["event"][:20] for entry in logs] == ["changes of a table a", "an update may have c"]
+
+
+@pytest.mark.parametrize("make", [_ROWS, _MARKS], ids=["remove", "mark"])
+@pytest.mark.parametrize("seed", range(4))
+def test_an_index_equals_its_table_whatever_comes_again_and_late(make: Any, seed: int) -> None:
+    """Chunks of any size, each sent once or twice; and requests of a sender that has died, of which nobody reads the answers."""
+    random, work, index = Random(seed), Workload(seed), FakeIndex()
+    past: list[Sequence[Message]] = []
+    for _ in range(8):
+        messages = [message for _ in range(30) for message in work.transaction()]
+        while messages:
+            size = random.choice([1, 2, 7, 60])
+            chunk, messages = messages[:size], messages[size:]
+            past = [*past, chunk][-50:]
+            for _ in range(random.choice([1, 1, 2])):
+                sender(index, make).send(chunk)
+            late = make(random.choice(past))
+            index.write([each.lines() for each in late.operations.values()], 0.0)
+        left = [{**document} for document in index.documents.values() if "deleted" not in document["_dstream"]]
+        for document in left:
+            del document["_dstream"]
+        assert sorted(json.dumps(document, sort_keys=True) for document in left) == rows_of(work)
