@@ -81,7 +81,7 @@ def test_a_refused_message_leaves_what_was_before_it_and_names_it() -> None:
     chunk = [row(1, 1, text="good"), row(2, 2), row(1, 3, text="bad"), row(1, 4, text="bad too"), row(3, 5)]
     with pytest.raises(MessageRefused, match="400 mapper_parsing_exception in field Total") as raised:
         sender(index).send(chunk)
-    assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (2, {0, 1}, True)
+    assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (2, frozenset({0, 1}), True)
     assert texts(index) == {"1": "good", "2": "", "3": ""}
 
 
@@ -89,7 +89,7 @@ def test_a_message_that_is_no_change_is_refused_and_other_sessions_are_accepted(
     chunk = [row(1, 1), Message(b"?", "id", session_id="one"), row(2, 2, session="two"), row(3, 3)]
     with pytest.raises(MessageRefused) as raised:
         sender(FakeIndex()).send(chunk)
-    assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (1, {0, 2}, False)
+    assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (1, frozenset({0, 2}), False)
 
 
 @pytest.mark.parametrize(("fate", "throttled"), [(Fate.BUSY, True), (Fate.LATER, False)])
