@@ -146,7 +146,7 @@ def _open_all(settings: RouterSettings, source: Bus, outputs: Outputs, stop: thr
     queue = QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)
     with _stoppable(stop, source, outputs):
         source.entities.provision([queue], how=settings.provision, stop=stop)
-        outputs.open()
+        outputs.open(stop)
     if stop.is_set():
         raise Stopped("asked to stop")
 

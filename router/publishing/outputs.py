@@ -86,7 +86,8 @@ class Outputs:
         within: float = OPEN_WITHIN,
         again: Backoff = AGAIN,
     ) -> None:
-        """`latest`: see `router.app.run`. `proven`: see `router.outputs.registry.output_of`. `within`, `again`: see OPEN_WITHIN and AGAIN."""
+        """`stop`: ends what goes on beside the routing. `latest`: see `router.app.run`. `proven`: see `router.outputs.registry.output_of`.
+        `within`, `again`: see OPEN_WITHIN and AGAIN."""
         self._settings = settings
         self._tally = tally
         self._stop = stop
@@ -106,15 +107,16 @@ class Outputs:
         """Of all streams that the configuration names; see router/spots.py."""
         return frozenset(spot(key, each.name) for each in self.opened.values() for key in each.streams)
 
-    def open(self) -> None:
-        """Provide each place, and open each once. Raises as the outputs do, and Stopped."""
+    def open(self, stop: threading.Event) -> None:
+        """Provide each place, and open each once. Raises as the outputs do, and Stopped once `stop` is set."""
         if len(self.opened) == 1:
-            self._open_one(*self.opened.values())
+            self._open_one(next(iter(self.opened.values())), stop)
             return
         start = _Start(set(self.opened))
         for each in self.opened.values():
-            threading.Thread(target=self._attempt, args=(each, start), name=f"open-{each.name}", daemon=True).start()
-        away = dict(self._heard(start))
+            args = (each, start, stop)
+            threading.Thread(target=self._attempt, args=args, name=f"open-{each.name}", daemon=True).start()
+        away = dict(self._heard(start, stop))
         with start.guard:
             late, start.left = set(start.left), set()
         for name, error in away.items():
@@ -124,11 +126,11 @@ class Outputs:
             error = TransientError("it has not been opened yet: it does not answer, or it is slow")
             self._tell_away(self.opened[name], error)
 
-    def _heard(self, start: _Start) -> Iterator[tuple[str, DStreamError]]:
+    def _heard(self, start: _Start, stop: threading.Event) -> Iterator[tuple[str, DStreamError]]:
         """The outputs that are away, as long as a start waits. Raises an error that lasts, or the first if no output works."""
         until, works, first = None, False, None
         left = set(self.opened)
-        while left and not self._stop.is_set():
+        while left and not stop.is_set():
             if until is not None and time.monotonic() >= until:
                 return
             try:
@@ -143,15 +145,15 @@ class Outputs:
                 yield name, error
             else:
                 raise _naming(name, error)
-        if self._stop.is_set():
+        if stop.is_set():
             raise Stopped("asked to stop")
         if not works and first is not None:
             raise first
 
-    def _attempt(self, each: Opened, start: _Start) -> None:
+    def _attempt(self, each: Opened, start: _Start, stop: threading.Event) -> None:
         error = None
         try:
-            self._open_one(each)
+            self._open_one(each, stop)
         except DStreamError as fault:
             error = fault
         with start.guard:
@@ -164,11 +166,11 @@ class Outputs:
         else:
             self._try_again(each, error)
 
-    def _open_one(self, each: Opened) -> None:
+    def _open_one(self, each: Opened, stop: threading.Event) -> None:
         how = self._settings.provision
-        late = set(each.output.provision(list(each.streams.values()), how=how, stop=self._stop))
+        late = set(each.output.provision(list(each.streams.values()), how=how, stop=stop))
         excused = [key for key, stream in each.streams.items() if stream.topic in late]
-        each.publishers.open(self._stop, excused=excused, exist=how != "none")
+        each.publishers.open(stop, excused=excused, exist=how != "none")
 
     def _try_again(self, each: Opened, error: DStreamError) -> None:
         threading.Thread(target=self._open_later, args=(each, error), name=f"open-{each.name}", daemon=True).start()
@@ -180,7 +182,7 @@ class Outputs:
             self._tell_away(each, error)
         while not self._stop.wait(self._again.delay(failures)):
             try:
-                self._open_one(each)
+                self._open_one(each, self._stop)
             except Stopped:
                 return
             except DStreamError as fault:

@@ -193,7 +193,7 @@ class Courier:
     def _accepted(self, lane: Lane, sender: TopicSender, items: Sequence[Item]) -> None:
         if not items:
             return
-        self.tally.count_routed(sender.topic, len(items), lost=0)
+        self.tally.count_routed(lane.streams.label(sender.topic), len(items), lost=0)
         with lane.guard:
             finished = lane.done(items)
         self._tell(finished)

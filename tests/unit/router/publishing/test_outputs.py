@@ -114,7 +114,7 @@ def eventually(true: Callable[[], bool]) -> None:
 
 
 def test_each_output_has_senders_to_its_own_places(world: World) -> None:
-    world.outputs.open()
+    world.outputs.open(world.stop)
     for publishers in world.outputs.publishers.values():
         publishers[PERSONS].send([Message(b"{}", "1")])
     assert world.shelves["default"].broker.entity(PERSONS).bodies == [b"{}"]
@@ -130,20 +130,20 @@ def test_each_output_has_senders_to_its_own_places(world: World) -> None:
 def test_a_fault_that_lasts_ends_the_start_and_names_the_output(world: World, error: DStreamError) -> None:
     world.shelves["stream"].faults.append(error)
     with pytest.raises(type(error), match="output stream: "):
-        world.outputs.open()
+        world.outputs.open(world.stop)
 
 
 def test_the_start_ends_when_no_output_works(world: World) -> None:
     for shelf in world.shelves.values():
         shelf.faults.append(TransientError("no route to host"))
     with pytest.raises(TransientError, match=r"output .*: no route to host"):
-        world.outputs.open()
+        world.outputs.open(world.stop)
 
 
 def test_one_that_is_away_holds_up_itself_alone_until_it_is_back(world: World) -> None:
     world.shelves["stream"].faults.extend([AWAY] * 3)
     with capture_logs() as logs:
-        world.outputs.open()
+        world.outputs.open(world.stop)
         world.outputs.publishers["default"][PERSONS].send([Message(b"{}", "1")])
         eventually(lambda: any(line["event"] == "output available again" for line in logs))
     told = [(line["log_level"], line["event"], line["output"]) for line in logs if line["event"].startswith("output")]
@@ -156,7 +156,7 @@ def test_one_that_is_away_holds_up_itself_alone_until_it_is_back(world: World) -
 def test_one_without_an_answer_holds_up_the_start_for_a_time_only(world: World) -> None:
     held = world.shelves["stream"].held = threading.Event()
     with capture_logs() as logs:
-        world.outputs.open()
+        world.outputs.open(world.stop)
         assert [line["event"] for line in logs if line["event"].startswith("output")] == ["output unavailable"]
         held.set()
         eventually(lambda: any(line["event"] == "output available again" for line in logs))
@@ -167,7 +167,7 @@ def test_a_stop_ends_a_start_that_waits(world: World) -> None:
         shelf.held = threading.Event()
     threading.Timer(0.1, world.stop.set).start()
     with pytest.raises(Stopped):
-        world.outputs.open()
+        world.outputs.open(world.stop)
     for shelf in world.shelves.values():
         assert shelf.held is not None
         shelf.held.set()
