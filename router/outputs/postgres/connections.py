@@ -19,7 +19,7 @@ from psycopg.abc import PQGen
 
 from common.errors import ConnectionLost, TransientError
 from common.in_time import begun
-from router.outputs.postgres.errors import translated
+from router.outputs.postgres.errors import keeps_connection, translated
 from router.outputs.postgres.settings import PostgresSettings, parameters
 
 _T = TypeVar("_T")
@@ -75,6 +75,10 @@ class Connections:
             connection.until = until
             try:
                 yield connection
+            except psycopg.Error as error:
+                if not keeps_connection(error):
+                    connection.pgconn.finish()  # it may lead to a server that has become a standby
+                raise
             finally:
                 self._back(connection)
         finally:
@@ -152,11 +156,11 @@ def _close_late(opening: Future[Timed]) -> None:
 
 
 def _hung_up(connection: Timed) -> bool:
-    """Whether the server has closed it while it was free: something can be read from it, and nothing was asked."""
+    """Whether the server has said something while it was free, where nothing was asked: why it closes it, or that it has."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as handle:
         handle.setblocking(False)
         try:
-            return handle.recv(1, socket.MSG_PEEK) == b""
+            handle.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
     return True

@@ -46,11 +46,9 @@ _FULL_HOUSE: Final = ("too many connections", "too many clients", "remaining con
 class Unfit(Exception):
     """The server refuses the data of a statement. `words`: why, without values."""
 
-    def __init__(self, words: str, *, alone: bool) -> None:
-        """`alone`: with fewer messages it may work."""
+    def __init__(self, words: str) -> None:
         super().__init__(words)
         self.words = words
-        self.alone = alone
 
 
 class TableChanged(Exception):
@@ -65,11 +63,16 @@ def about_data(error: psycopg.Error) -> Unfit | None:
     state = error.sqlstate or ""
     if not state.startswith(_ABOUT_DATA):
         return None
-    return Unfit(words_of(error), alone=state == "21000")
+    return Unfit(words_of(error))
 
 
 def table_changed(error: psycopg.Error) -> bool:
     return (error.sqlstate or "") in _TABLE_CHANGED
+
+
+def keeps_connection(error: psycopg.Error) -> bool:
+    """Whether another statement on the same connection may do better."""
+    return about_data(error) is not None or table_changed(error)
 
 
 def words_of(error: psycopg.Error) -> str:

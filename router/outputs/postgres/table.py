@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ MOST_BYTES: Final = 63
 """Of an identifier: PostgreSQL cuts off what is longer."""
 
 _DIGITS: Final = 16
+_PLACE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")*)"', re.DOTALL)
 
 
 def identifier(name: str, *, lower: bool) -> str:
@@ -31,8 +33,9 @@ def quoted(*parts: str) -> str:
 
 def parts_of(place: str) -> tuple[str, str]:
     """The schema and the table of what `quoted` has written."""
-    schema, _, table = place[1:-1].partition('"."')
-    return schema.replace('""', '"'), table.replace('""', '"')
+    found = _PLACE.fullmatch(place)
+    assert found is not None
+    return found[1].replace('""', '"'), found[2].replace('""', '"')
 
 
 @dataclass(frozen=True, slots=True)
