@@ -50,14 +50,7 @@ def demo(
     With --attach everything but workload and subscriber runs elsewhere, for example in a cluster.
     """
     logged(log_level, log_format)
-    if attach and keep:
-        raise ConfigurationError(
-            ["--keep has no meaning with --attach"], hint="what the demo did not start keeps running"
-        )
-    if attach and output is not None:
-        raise ConfigurationError(["--output has no meaning with --attach"], hint="the configuration names the outputs")
-    if server is not None and output is None:
-        raise ConfigurationError(["--server has no meaning without --output"])
+    _refuse_contradictions(attach=attach, keep=keep, output=output, server=server)
     return started(
         "dstream.demo",
         seconds=seconds,
@@ -67,3 +60,15 @@ def demo(
         output=output,
         server=server,
     )
+
+
+def _refuse_contradictions(*, attach: bool, keep: bool, output: str | None, server: str | None) -> None:
+    """Raises ConfigurationError."""
+    if attach and keep:
+        raise ConfigurationError(
+            ["--keep has no meaning with --attach"], hint="what the demo did not start keeps running"
+        )
+    if attach and output is not None:
+        raise ConfigurationError(["--output has no meaning with --attach"], hint="the configuration names the outputs")
+    if server is not None and output is None:
+        raise ConfigurationError(["--server has no meaning without --output"])
