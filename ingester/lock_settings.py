@@ -56,7 +56,7 @@ class AzureBlobLockSettings(LockSettings):
 
     @classmethod
     def conflicts(cls, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-        return conflicts_of_account(given, 'of type "azure_blob"')
+        return conflicts_of_account(given, 'of type "azure_blob" needs')
 
 
 class SqlServerLockSettings(LockSettings):

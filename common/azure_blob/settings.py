@@ -75,10 +75,10 @@ ContainerName = Annotated[str, AfterValidator(_container_name)]
 
 
 def conflicts_of_account(given: Mapping[str, Any], called: str) -> Iterator[tuple[Location, str]]:
-    """Where a block has no way to an account, or two. `called`: the block."""
+    """Where a block has no way to an account, or two. `called`: the block, and "needs"."""
     by_key, by_identity = (given.get(key) is not None for key in ("connection_string", "account_url"))
     if not by_key and not by_identity:
-        yield (), f"{called} needs connection_string or account_url"
+        yield (), f"{called} connection_string or account_url"
     if by_key and by_identity:
         yield (), "has both a connection_string and an account_url; give only one of them"
 
