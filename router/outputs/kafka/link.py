@@ -33,48 +33,34 @@ Mask = Callable[[str], str]
 
 
 class Batch:
-    """Messages that were given to a link at once, by their places; what became of each."""
+    """Messages that were given to a link at once, by their places; what became of each. One thread at a time reports."""
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Mask) -> None:
         self.accepted: set[int] = set()
         self.failed: dict[int, Fault] = {}
-        self._given = self._reported = 0
-        self._complete = False
+        self._mask = mask
+        self._given: int | None = None
         self._over = threading.Event()
-        self._guard = threading.Lock()
         self.was_cut = False
 
-    def expect(self) -> None:
-        """One more message is given to the link."""
-        self._given += 1
+    def complete(self, given: int) -> None:
+        """So many were given; no more are."""
+        self._given = given
+        if self.is_over:
+            self._over.set()
 
-    def not_given(self) -> None:
-        self._given -= 1
-
-    def complete(self) -> None:
-        """All were given."""
-        with self._guard:
-            self._complete = True
-            self._look()
-
-    def report(self, at: int, mask: Mask, error: KafkaError | None, message: object) -> None:
-        """The link's thread calls this once for each message."""
-        with self._guard:
-            self._reported += 1
-            if error is None:
-                self.accepted.add(at)
-            else:
-                self.failed[at] = fault_of(error, mask)
-            self._look()
-
-    def _look(self) -> None:
-        if self._complete and self._reported >= self._given:
+    def report(self, at: int, error: KafkaError | None, message: object) -> None:
+        """Called once for each message."""
+        if error is None:
+            self.accepted.add(at)
+        else:
+            self.failed[at] = fault_of(error, self._mask)
+        if self._given is not None and self.is_over:
             self._over.set()
 
     @property
     def is_over(self) -> bool:
-        with self._guard:
-            return self._complete and self._reported >= self._given
+        return len(self.accepted) + len(self.failed) == self._given
 
     def cut(self) -> None:
         self.was_cut = True
@@ -124,24 +110,28 @@ class Link:
         with self._guard:
             self._users.discard(batch)
 
-    def give(self, topic: str, record: Record, at: int, batch: Batch, until: float) -> bool:
-        """Whether the library has taken a record before `until`, of `time.monotonic`. Raises KafkaException when it refuses it."""
-        report = partial(batch.report, at, self._mask)
-        while not batch.was_cut:
-            batch.expect()
-            try:
-                self._producer.produce(topic, record.value, record.key, on_delivery=report, headers=record.headers)
-            except BufferError:
-                batch.not_given()
-                if time.monotonic() >= until:
-                    return False
-                time.sleep(_ROOM)
-            except BaseException:
-                batch.not_given()
-                raise
-            else:
-                return True
-        return False
+    def give(self, topic: str, piece: Mapping[int, Record], batch: Batch, until: float) -> Fault | None:
+        """Give the records to the library, in order. Returns why it did not take one of them before `until`, of `time.monotonic`; nothing behind
+        that one was given. Nor is anything after the first failure, which has the reason."""
+        given, produce, report = 0, self._producer.produce, batch.report
+        try:
+            for at, (key, value, headers, *_) in piece.items():
+                while True:
+                    if batch.failed or batch.was_cut:
+                        return None
+                    try:
+                        produce(topic, value, key, on_delivery=partial(report, at), headers=headers)
+                        break
+                    except BufferError:
+                        if time.monotonic() >= until:
+                            return Fault("_QUEUE_FULL", "the client's queue is full: the brokers are too slow")
+                        time.sleep(_ROOM)
+                given += 1
+        except KafkaException as error:
+            return fault_of(error.args[0], self._mask)
+        finally:
+            batch.complete(given)
+        return None
 
     def retire(self) -> None:
         """No other batch begins."""

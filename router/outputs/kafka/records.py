@@ -53,7 +53,9 @@ def record(message: Message, key: bytes | None) -> Record:
     """Raises ValueError for text that is not Unicode."""
     value = None if not message.body and message.content_type is None else message.body
     headers = headers_of(message)
-    least = len(key or b"") + len(value or b"") + sum(len(name) + len(text or "") for name, text in headers)
+    least = len(key or b"") + len(value or b"")
+    for name, text in headers:
+        least += len(name) + len(text or b"")
     return Record(key, value, headers, least, least + _OVERHEAD + _OF_HEADER * len(headers))
 
 

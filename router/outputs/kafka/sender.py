@@ -225,12 +225,11 @@ class KafkaSender:
     def _pass_on(self, piece: dict[int, Record], sending: _Sending) -> tuple[int, Fault] | None:
         """None: all were accepted. Otherwise the first message that failed for a reason of its own, with the reason. Raises SendInterrupted when
         some are in doubt, and _EndedByAnother."""
-        batch = Batch()
+        batch = Batch(self._shared.mask)
         link = self._begun(batch, sending)
         began, in_time, refused = time.monotonic(), False, None
         try:
-            refused = self._give(link, piece, batch, sending)
-            batch.complete()
+            refused = link.give(self._topic, piece, batch, began + sending.seconds())
             in_time = batch.wait(sending.seconds())
         finally:
             if not in_time or batch.failed or refused is not None:
@@ -256,19 +255,6 @@ class KafkaSender:
         except KafkaException as error:
             fault = fault_of(error.args[0], self._shared.mask)
             raise _interrupted(of_topic("sending to", self._topic, fault), sending) from error
-
-    def _give(self, link: Link, piece: dict[int, Record], batch: Batch, sending: _Sending) -> Fault | None:
-        """Why the library did not take one of them; nothing behind it was given."""
-        until = time.monotonic() + sending.seconds()
-        for at, made in piece.items():
-            if batch.failed:
-                return None
-            try:
-                if not link.give(self._topic, made, at, batch, until):
-                    return Fault("_QUEUE_FULL", "the client's queue is full: the brokers are too slow")
-            except KafkaException as error:
-                return fault_of(error.args[0], self._shared.mask)
-        return None
 
     def _settle(self, link: Link, batch: Batch) -> None:
         """Throw the link away, unless what failed never left this machine and the link is not at fault."""
