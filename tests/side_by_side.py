@@ -59,6 +59,9 @@ SUITES: Mapping[str, Sequence[Part]] = {
     "outputs": (
         ("tests/outputs/kafka",),  # servers on a JVM, each in a run of its own
         ("tests/outputs/elasticsearch",),
+        ("tests/outputs/postgres",),
+        ("tests/outputs/file",),
+        ("tests/outputs/nats", "tests/outputs/webhook"),
         ("tests/outputs",),
     ),
     "emulators": (

@@ -239,7 +239,7 @@ def test_the_router_s_image_has_the_clients_of_all_outputs_but_parquet() -> None
     needed = _script("requirements.py")["needed"]
     found = _names(needed(LOCK, PROJECT, "router", *outputs[1].split()))
     assert found >= {"confluent-kafka", "psycopg", "psycopg-binary", "nats-py", "httpx", "cel-expr-python"}
-    assert not found & (NOT_FOR_A_ROUTER - {"cel-expr-python"} | {"pyarrow"})
+    assert not found & (NOT_FOR_A_ROUTER - {"cel-expr-python", "orjson"} | {"pyarrow"})
 
 
 def test_what_is_left_out_of_spark_exists_and_what_kubernetes_needs_stays() -> None:
