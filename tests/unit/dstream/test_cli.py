@@ -448,10 +448,29 @@ def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     stand_in(monkeypatch, "dstream.demo", demo)
     assert run("demo")[0] == 0
     assert run("demo", "--seconds", "5", "--changes", "100", "--keep")[0] == 0
+    assert run("demo", "--output", "kafka", "--server", "localhost:9092")[0] == 0
+    usual = {
+        "stop": STOP,
+        "seconds": 20.0,
+        "changes": None,
+        "keep": False,
+        "attach": None,
+        "output": None,
+        "server": None,
+    }
     assert seen == [
-        {"stop": STOP, "seconds": 20.0, "changes": None, "keep": False, "attach": None},
-        {"stop": STOP, "seconds": 5.0, "changes": 100, "keep": True, "attach": None},
+        usual,
+        usual | {"seconds": 5.0, "changes": 100, "keep": True},
+        usual | {"output": "kafka", "server": "localhost:9092"},
     ]
+
+
+@pytest.mark.parametrize(
+    "given", [("--attach", "--keep"), ("--attach", "--output", "kafka"), ("--server", "localhost")]
+)
+def test_choices_of_the_demo_that_contradict_each_other_are_refused(run: Run, given: tuple[str, ...]) -> None:
+    status, _, err = run("demo", *given)
+    assert (status, "has no meaning" in err) == (2, True)
 
 
 def test_the_demo_attaches_to_what_the_configuration_names(

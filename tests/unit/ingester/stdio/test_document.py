@@ -214,7 +214,8 @@ def test_a_filter_is_refused_where_the_package_that_evaluates_it_is_not_installe
     with without_the_library(monkeypatch):
         [told] = problems({**CONFIG, "shape": {"filter": "data.ID > 1"}})
     assert told == (
-        "$.shape.filter: needs the Python package cel_expr_python, which is not installed: pip install 'dstream-cdc[ingester]'"
+        "$.shape.filter: needs the Python package cel_expr_python, which is not installed: "
+        "pip install 'dstream-cdc[ingester]' for an ingester, 'dstream-cdc[routes]' for a router"
     )
 
 
