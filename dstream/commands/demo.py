@@ -35,11 +35,15 @@ def demo(
         str | None,
         typer.Option(
             metavar="TYPE",
-            help="Send to this type of output instead of topics: file, kafka, postgres, webhook. Its server is started where it is found.",
+            help=(
+                "Send to an output of this type instead of topics: azure_event_hubs, elasticsearch, file, kafka, nats, postgres, webhook. Its server "
+                "is started if it is installed; Elasticsearch needs --server."
+            ),
         ),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="With --output: a server that runs already.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="With --output: a server that runs already; for file, a folder."),
     ] = None,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,

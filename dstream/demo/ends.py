@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from common.errors import PermanentError
 from common.names import Origin, TableName
 from dstream.demo.ledger import Ledger
 from dstream.demo.reading import Reader
@@ -41,7 +42,9 @@ class Ends:
         self.started_at = time.time()
 
     def delivered(self) -> bool:
-        """Whether everything that was committed has arrived."""
+        """Whether everything that was committed has arrived. Raises PermanentError when reading has ended."""
+        if (error := self.subscriber.failed) is not None:
+            raise PermanentError(f"reading what arrives: {type(error).__name__}: {error}") from error
         return self.subscriber.delivered(self.ledger)
 
     def verdict(self) -> Verdict:

@@ -33,28 +33,32 @@ class Pipeline(Ends):
         self.emulators = Emulators(database=DATABASE, capture_interval=CAPTURE_INTERVAL)
 
     def __enter__(self) -> Self:
-        self.emulators.start()
-        there = self._destination
         try:
-            create(self.emulators.login)
-            if there is not None:
-                there.start()
+            self._prepare()
         except BaseException:
             self._stop_servers()
             raise
-        output, more = (None, "") if there is None else (there.block, there.ingester)
+        self.router.start()
+        self.ingester.start()
+        self.subscriber.start()
+        return self
+
+    def _prepare(self) -> None:
+        """Servers, services that are not started yet, and both ends."""
+        there = self._destination
+        if there is not None:
+            there.start()
+        self.emulators.start()
+        create(self.emulators.login)
+        output, more, further = (None, "", {}) if there is None else (there.block, there.ingester, there.variables)
         config = write_config(self._folder, self.emulators, POLL_INTERVAL, more=more, output=output)
-        variables = environment(self.emulators)
+        variables = {**environment(self.emulators), **further}
         self.ingester = Service("ingester", config, variables, self._folder / "ingester.log")
         self.router = Service("router", config, variables, self._folder / "router.log")
         if there is None:
             self.connect(self.emulators.login, self.emulators.bus_connection_string)
         else:
             self.read_by(self.emulators.login, there.reader())
-        self.router.start()
-        self.ingester.start()
-        self.subscriber.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -79,7 +83,7 @@ class Pipeline(Ends):
         if (name := self.emulators.died()) is not None:
             raise PermanentError(f"the {name} emulator ended by itself")
         if self._destination is not None and self._destination.died():
-            raise PermanentError(f"the server at {self._destination.where} ended by itself")
+            raise PermanentError(f"{self._destination.where} ended by itself")
 
     def settle(self, timeout: float, *, quiet: float = 2.0) -> None:
         """Wait until everything has arrived, at most `timeout` seconds; then `quiet` seconds for messages that should not arrive."""

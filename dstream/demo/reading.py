@@ -10,7 +10,7 @@ from typing import Protocol
 
 from common.names import TableName
 from dstream.demo.ledger import DELETE, Committed, Ledger
-from dstream.demo.verdict import BESIDE, Received, TableVerdict, Verdict, judge
+from dstream.demo.verdict import BESIDE, Received, TableVerdict, Verdict, judge, same
 
 Ignored = Callable[[bytes], bool]
 """Whether a body is received and not kept."""
@@ -29,6 +29,9 @@ class Reader(Protocol):
     good: str
     bad: str
     """What the demo says in the end."""
+
+    failed: Exception | None
+    """What ended the reading early."""
 
     def start(self) -> None: ...
 
@@ -63,6 +66,18 @@ class MessageReader:
         self._ignored = ignored
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self.failed: Exception | None = None
+
+    def thread(self, run: Callable[[], object], name: str) -> threading.Thread:
+        """One that reads, until `stop`."""
+
+        def guarded() -> None:
+            try:
+                run()
+            except Exception as error:  # whatever it is, nothing more arrives here
+                self.failed = error
+
+        return threading.Thread(target=guarded, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin to receive; wait for places that do not exist yet."""
@@ -104,11 +119,15 @@ class RowReader:
     def __init__(self, tables: Mapping[TableName, Sequence[str]], version: str) -> None:
         """`tables`: with the columns of their keys. `version`: the column that every change of a row raises."""
         self._tables, self._version = tables, version
+        self.failed: Exception | None = None
         self._counts = dict.fromkeys(tables, 0)
 
     @abstractmethod
-    def rows(self, table: TableName) -> Mapping[tuple[str, ...], int]:
-        """The version of each row by its key, as text; empty while there is nothing."""
+    def rows(self, table: TableName) -> Sequence[Row]:
+        """All that there are, by column, whose case is of no account: key, version, and what else can be compared. Values as in messages.
+
+        Raises PermanentError.
+        """
 
     @abstractmethod
     def start(self) -> None: ...
@@ -130,20 +149,49 @@ class RowReader:
         return Verdict({table: self._compared(table, ledger) for table in self._tables})
 
     def _compared(self, table: TableName, ledger: Ledger) -> TableVerdict:
-        """`lost`: changes whose row has an older version, or is there although it was deleted. `wrong`: rows that nobody committed."""
+        """`lost`: changes whose row has another version, or is there although it was deleted. `wrong`: rows that nobody committed, and values.
+
+        `duplicated`: further rows of a key.
+        """
         entries = ledger.entries(table)
-        expected: dict[tuple[str, ...], Committed] = {}
+        last: dict[tuple[str, ...], Committed] = {}
         for change, _, _ in entries:
-            expected[tuple(str(change.row[column]) for column in self._tables[table])] = change
-        found = self.rows(table)
-        verdict = TableVerdict(committed=len(entries), received=len(found))
-        for key, change in expected.items():
-            version, last = found.get(key), change.row[self._version]
-            if (version is not None) if change.operation == DELETE else version != last:
-                verdict.lost += 1
-                verdict.example(f"lost: {change.operation} of {table} {key}, version {last}; the row has {version}")
-        for key in found.keys() - expected.keys():
+            last[self._key(table, change.row)] = change
+        rows = [{name.lower(): value for name, value in row.items()} for row in self.rows(table)]
+        verdict, found = TableVerdict(committed=len(entries), received=len(rows)), dict[tuple[str, ...], Row]()
+        for row in rows:
+            key = self._key(table, row)
+            if key in found:
+                verdict.duplicated += 1
+                verdict.example(f"duplicated: {table} {key} is there again")
+            found[key] = row
+        for key, change in last.items():
+            self._judge(change, found.get(key), key, verdict)
+        for key in found.keys() - last.keys():
             verdict.wrong += 1
             verdict.example(f"wrong: nobody committed {table} {key}")
         self._counts[table] = len(entries) - verdict.lost
         return verdict
+
+    def _key(self, table: TableName, row: Row) -> tuple[str, ...]:
+        return tuple(str(row.get(column, row.get(column.lower()))) for column in self._tables[table])
+
+    def _judge(self, change: Committed, row: Row | None, key: tuple[str, ...], verdict: TableVerdict) -> None:
+        """`change`: the last one of the key. `row`: columns in lower case; None: there is none."""
+        expected = None if change.operation == DELETE else change.row[self._version]
+        version = None if row is None else row.get(self._version.lower())
+        if (row is not None) if expected is None else version != expected:
+            verdict.lost += 1
+            verdict.example(
+                f"lost: {change.operation} of {change.table} {key}: version {expected} is due, {version} is there"
+            )
+        elif row is not None and (column := _difference(change.row, row)) is not None:
+            verdict.wrong += 1
+            was, now = change.row[column], row[column.lower()]
+            verdict.example(f"wrong: {change.table}.{column} of {key} is {now!r}, was {was!r}")
+
+
+def _difference(committed: Row, row: Row) -> str | None:
+    """A column whose value is another one."""
+    both = (column for column in committed if column.lower() in row)
+    return next((column for column in both if not same(committed[column], row[column.lower()])), None)

@@ -52,7 +52,8 @@ class Show:
         self._console.print(
             "Starting the SQL Server and Service Bus emulators, the ingester (Spark) and the router ..."
             if self._destination is None
-            else f"Starting the emulators, the server at {self._destination.where}, the ingester (Spark) and the router ..."
+            else f"Starting the emulators, the ingester (Spark) and the router; changes go to {self._destination.where} ...",
+            soft_wrap=True,
         )
         with self._pipeline as pipeline:
             pipeline.workload.start()
@@ -80,9 +81,10 @@ class Show:
                     if not running and deadline == float("inf"):
                         deadline = time.monotonic() + _SETTLE_SECONDS
                     title = "Committing changes:" if running else "Waiting for the last messages:"
+                    delivered = pipeline.delivered()  # brings the counts of rows up to date
                     received = pipeline.subscriber.counts()
                     live.update(display.progress(title, pipeline.ledger.counts(), counter.counts(), received))
-                    if not running and pipeline.delivered():
+                    if not running and delivered:
                         return
         finally:
             counter.close()

@@ -6,8 +6,8 @@ reads can be returned after a later one, so a consumer that needs order turns th
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
+from functools import partial
 
 from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
@@ -34,8 +34,7 @@ class Subscriber(MessageReader):
         self._connection_string = connection_string
         self._subscription = subscription
         self._threads = [
-            threading.Thread(target=self._run, args=(table, topic), name=f"subscriber-{topic}", daemon=True)
-            for table, topic in topics.items()
+            self.thread(partial(self._run, table, topic), f"subscriber-{topic}") for table, topic in topics.items()
         ]
 
     def _run(self, table: TableName, topic: str) -> None:

@@ -146,12 +146,12 @@ def _difference(change: Committed, body: bytes) -> str | None:
     if data.keys() != change.row.keys():
         return f"columns {sorted(data.keys() ^ change.row.keys())} are on one side only"
     for column, value in change.row.items():
-        if not _same(value, data[column]):
+        if not same(value, data[column]):
             return f"{change.table}.{column} of Version {change.row['Version']} is {data[column]!r}, was {value!r}"
     return None
 
 
-def _same(value: object, arrived: object) -> bool:
+def same(value: object, arrived: object) -> bool:
     """In Python True equals 1; in JSON it does not."""
     return value == arrived and isinstance(value, bool) == isinstance(arrived, bool)
 

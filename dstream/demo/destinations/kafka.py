@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
+import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
@@ -14,25 +15,33 @@ from confluent_kafka.admin import AdminClient
 
 from common.errors import ConfigurationError
 from common.names import TableName
-from dstream.demo.destinations.program import Program, found, free_port
+from dstream.demo.destinations.program import Program, found, free_port, require, run_name
 from dstream.demo.reading import MessageReader
 from dstream.demo.schema import TABLES
 
 _INSTALL = "unpack Kafka 3.9 or newer, set KAFKA_HOME to its folder, and have Java 17 on PATH; or name a broker that runs: --server HOST:PORT"
+_SERVERS = re.compile(r"[\w.-]+:\d+(,[\w.-]+:\d+)*")
 _WAIT = 0.5
+_REACH = 15
 
 
 class KafkaDestination:
     """`server`: bootstrap servers of a cluster that runs; None: a broker is started from KAFKA_HOME."""
 
     ingester = ""
+    variables: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, server: str | None) -> None:
+        if server is not None and not _SERVERS.fullmatch(server):
+            raise ConfigurationError(["--server must be HOST:PORT of a broker without TLS and users"])
         self._program = None if server else Program("kafka")
-        self.where = server or f"127.0.0.1:{free_port()}"
+        self._servers = server or f"127.0.0.1:{free_port()}"
+        self._run = run_name()
+        self.where = f"Kafka at {self._servers}"
 
     def start(self) -> None:
         if self._program is None:
+            require(self._answers, self.where)
             return
         jars = Path(os.environ.get("KAFKA_HOME", "/opt/kafka"), "libs")
         if not list(jars.glob("kafka_*.jar")):
@@ -51,7 +60,7 @@ class KafkaDestination:
                 "process.roles=broker,controller",
                 "node.id=1",
                 f"controller.quorum.voters=1@127.0.0.1:{controller}",
-                f"listeners=PLAINTEXT://{self.where},CONTROLLER://127.0.0.1:{controller}",
+                f"listeners=PLAINTEXT://{self._servers},CONTROLLER://127.0.0.1:{controller}",
                 "controller.listener.names=CONTROLLER",
                 f"log.dirs={self._program.folder}/log-dirs",
                 "offsets.topic.replication.factor=1",
@@ -66,17 +75,18 @@ class KafkaDestination:
 
     def _answers(self) -> bool:
         try:
-            client = AdminClient({"bootstrap.servers": self.where}, logger=_quiet())
-            return bool(client.list_topics(timeout=1).brokers)
+            client = AdminClient({"bootstrap.servers": self._servers}, logger=_quiet())
+            return bool(client.list_topics(timeout=1 if self._program else _REACH).brokers)
         except KafkaException:
             return False
 
     @property
     def block(self) -> str:
-        return f'type = "kafka"\nbootstrap_servers = "{self.where}"\ntls = false\ntopic = "demo.{{schema}}.{{table}}"\n'
+        topic = f"{self._run}.{{schema}}.{{table}}"
+        return f'type = "kafka"\nbootstrap_servers = "{self._servers}"\ntls = false\ntopic = "{topic}"\n'
 
     def reader(self) -> KafkaReader:
-        return KafkaReader(self.where, {f"demo.{table.schema}.{table.table}": table for table in TABLES})
+        return KafkaReader(self._servers, {f"{self._run}.{table.schema}.{table.table}": table for table in TABLES})
 
     def died(self) -> bool:
         return self._program is not None and self._program.died()
@@ -92,7 +102,7 @@ class KafkaReader(MessageReader):
     def __init__(self, servers: str, tables: Mapping[str, TableName]) -> None:
         super().__init__(tables.values())
         self._servers, self._tables = servers, tables
-        self._threads = [threading.Thread(target=self._run, name="consumer", daemon=True)]
+        self._threads = [self.thread(self._run, "consumer")]
 
     def _run(self) -> None:
         consumer = Consumer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from dstream.demo.reading import Reader
@@ -11,12 +12,17 @@ class Destination(Protocol):
     """One, with its server, which is started by `start` or runs already."""
 
     def start(self) -> None:
-        """Returns when the server answers. Raises ConfigurationError where it is not found, PermanentError when it does not start."""
+        """Returns when the server answers. Raises ConfigurationError where it is not found, PermanentError when it does not start or answer."""
         ...
 
     @property
     def block(self) -> str:
-        """The settings of the output, `type` among them."""
+        """The settings of the output, `type` among them. A secret is in a variable."""
+        ...
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables of the environment that `block` reads."""
         ...
 
     @property
@@ -34,5 +40,5 @@ class Destination(Protocol):
 
     @property
     def where(self) -> str:
-        """The server's address, for a person."""
+        """The server and its address, for a person."""
         ...

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 from psycopg import sql
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, PermanentError
 from common.names import TableName
-from dstream.demo.destinations.program import Program, found, free_port
-from dstream.demo.reading import RowReader
+from dstream.demo.destinations.program import Program, found, free_port, run_name
+from dstream.demo.reading import Row, RowReader
 from dstream.demo.schema import KEYS
 
 _INSTALL = "apt install postgresql, or name a server that runs: --server postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 _ROLE, _PASSWORD, _DATABASE = "dstream", "DStream-local-1", "demo"
+_PORT = 5432
+_INSTALLED = Path("/usr/lib/postgresql")
+_VARIABLE = "DSTREAM_DEMO_PASSWORD"
 _NOT_THERE = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 
 
@@ -28,22 +33,28 @@ class PostgresDestination:
 
     def __init__(self, server: str | None) -> None:
         self._program = None if server else Program("postgres", unprivileged=True)
-        given = urlsplit(server or f"postgresql://{_ROLE}:{_PASSWORD}@127.0.0.1:{free_port()}/{_DATABASE}")
+        try:
+            given = urlsplit(server or f"postgresql://{_ROLE}:{_PASSWORD}@127.0.0.1:{free_port()}/{_DATABASE}")
+            port = given.port or _PORT
+        except ValueError:
+            given, port = urlsplit(""), 0
         if given.scheme not in ("postgresql", "postgres") or not given.hostname or not given.username:
             raise ConfigurationError(["--server must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE"])
         self._login: dict[str, Any] = {
             "host": given.hostname,
-            "port": given.port or 5432,
-            "user": given.username,
-            "password": given.password or "",
+            "port": port,
+            "user": unquote(given.username),
+            "password": os.environ.get("PGPASSWORD", "") if given.password is None else unquote(given.password),
             "dbname": given.path.strip("/") or _DATABASE,
         }
-        self.where = f"{given.hostname}:{self._login['port']}"
+        self._run = run_name().replace("-", "_")
+        self.where = f"PostgreSQL at {given.hostname}:{self._login['port']}"
 
     def start(self) -> None:
         if self._program is None:
+            self._reach()
             return
-        folders = [path.parent for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)]
+        folders = [path.parent for path in sorted(_INSTALLED.glob("*/bin/initdb"), reverse=True)]
         initdb = found("initdb", _INSTALL, *folders)
         password, data = self._program.write("password", _PASSWORD), self._program.folder / "data"
         made = [str(initdb), "-D", str(data), "-U", _ROLE, "--pwfile", str(password), "--auth=scram-sha-256"]
@@ -53,6 +64,12 @@ class PostgresDestination:
         self._program.start([*command, "-p", str(self._login["port"]), *options], self._answers)
         with self._connected("postgres") as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_DATABASE)))
+
+    def _reach(self) -> None:
+        try:
+            self._connected().close()
+        except psycopg.OperationalError as error:
+            raise PermanentError(f"connecting to {self.where}: {error}", hint="check --server") from error
 
     def _answers(self) -> bool:
         try:
@@ -70,11 +87,15 @@ class PostgresDestination:
         login = self._login
         return (
             f'type = "postgres"\nhost = "{login["host"]}:{login["port"]}"\ndatabase = "{login["dbname"]}"\nuser = "{login["user"]}"\n'
-            f'password = "{login["password"]}"\ntls = "disable"\n'
+            f'password = "{{{{ env("{_VARIABLE}") }}}}"\ntls = "disable"\ntable = "{self._run}_{{schema}}.{{table}}"\n'
         )
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return {_VARIABLE: self._login["password"]}
+
     def reader(self) -> PostgresReader:
-        return PostgresReader(self._connected())
+        return PostgresReader(self._connected(), self._run)
 
     def died(self) -> bool:
         return self._program is not None and self._program.died()
@@ -87,22 +108,36 @@ class PostgresDestination:
 class PostgresReader(RowReader):
     """Reads whole tables: the demo's are small."""
 
-    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]], run: str) -> None:
         super().__init__(KEYS, "Version")
-        self._connection = connection
+        self._connection, self._run = connection, run
 
-    def rows(self, table: TableName) -> Mapping[tuple[str, ...], int]:
-        columns = [sql.Identifier(name.lower()) for name in (*KEYS[table], "Version")]
-        place = sql.Identifier(table.schema.lower(), table.table.lower())
-        query = sql.SQL("SELECT {} FROM {}").format(sql.SQL(", ").join(columns), place)
+    def rows(self, table: TableName) -> Sequence[Row]:
+        """Columns in lower case, and of the types that a message has as they are here."""
+        place = sql.Identifier(f"{self._run}_{table.schema.lower()}", table.table.lower())
         try:
-            found = self._connection.execute(query).fetchall()
+            cursor = self._connection.execute(sql.SQL("SELECT * FROM {}").format(place))
         except _NOT_THERE:  # the first change has not come yet
-            return {}
-        return {tuple(map(str, row[:-1])): row[-1] for row in found}
+            return []
+        except psycopg.Error as error:
+            raise PermanentError(f"reading what arrives: {error}") from error
+        names = [column.name for column in cursor.description or ()]
+        return [
+            {name: _as_in_messages(value) for name, value in zip(names, row, strict=True) if _comparable(value)}
+            for row in cursor.fetchall()
+        ]
 
     def start(self) -> None:
         """The connection is there already."""
 
     def stop(self) -> None:
         self._connection.close()
+
+
+def _comparable(value: object) -> bool:
+    """Dates, times and bytes are written in other ways in messages."""
+    return value is None or isinstance(value, (bool, int, float, str, Decimal))
+
+
+def _as_in_messages(value: object) -> object:
+    return f"{value:f}" if isinstance(value, Decimal) else value

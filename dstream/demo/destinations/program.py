@@ -1,24 +1,40 @@
-"""A server that the demo starts on a free port of this machine, with its files in a folder of the demo's."""
+"""A server that the demo starts on a free port of this machine, with its files in a temporary folder. It ends with the demo, however that ends."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from common.errors import ConfigurationError, PermanentError
+from dstream.children import lifeline
 
 STARTS = 60.0
 """Seconds that a server has until it answers."""
 
 _STOPS = 10.0
+
+_KEPT = """\
+exec 3<&0
+"$@" </dev/null 3<&- &
+server=$!
+trap 'kill "$server"' TERM
+{ trap - TERM; cat <&3 >/dev/null; kill "$server"; } &
+exec 3<&-
+wait "$server"
+wait "$server" # SIGTERM ended the first wait
+"""
+"""Runs a command, and asks it to stop on SIGTERM and when standard input ends."""
 
 
 def free_port() -> int:
@@ -26,6 +42,17 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
         return port
+
+
+def run_name() -> str:
+    """For this run alone: a server that runs already may have places of earlier runs."""
+    return f"demo-{uuid.uuid4().hex[:8]}"
+
+
+def require(answers: Callable[[], bool], where: str) -> None:
+    """A server that runs already must answer. Raises PermanentError."""
+    if not answers():
+        raise PermanentError(f"reaching {where}: there is no answer", hint="check --server, and that the server runs")
 
 
 def found(name: str, remedy: str, *folders: Path) -> Path:
@@ -72,18 +99,15 @@ class Program:
         if done.returncode:
             raise PermanentError(f"preparing {self._name}: {(done.stderr or done.stdout).strip()[-500:]}")
 
-    def start(
-        self, command: Sequence[str], answers: Callable[[], bool], variables: Mapping[str, str] | None = None
-    ) -> None:
+    def start(self, command: Sequence[str], answers: Callable[[], bool]) -> None:
         """Returns when `answers` returns True. Raises PermanentError."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                ["sh", "-c", _KEPT, "sh", *command],
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                stdin=lifeline(),
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **(variables or {})},
                 process_group=0,
                 **self._user,
             )
@@ -102,9 +126,9 @@ class Program:
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOPS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)

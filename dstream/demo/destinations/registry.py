@@ -9,8 +9,11 @@ from common.errors import ConfigurationError
 from dstream.demo.destinations.port import Destination
 
 _CLASSES: Final = {
+    "azure_event_hubs": "EventHubsDestination",
+    "elasticsearch": "ElasticsearchDestination",
     "file": "FileDestination",
     "kafka": "KafkaDestination",
+    "nats": "NatsDestination",
     "postgres": "PostgresDestination",
     "webhook": "WebhookDestination",
 }
@@ -21,7 +24,9 @@ NAMES: Final = tuple(_CLASSES)
 def destination(name: str, server: str | None) -> Destination:
     """`server`: one that runs already, as the destination understands it. Raises ConfigurationError."""
     if name not in _CLASSES:
-        raise ConfigurationError([f"--output {name}: the demo can send to {', '.join(NAMES)}"])
+        raise ConfigurationError(
+            [f"--output {name}: the demo can send to {', '.join(NAMES)}"], hint="without --output it sends to topics"
+        )
     try:
         module = import_module(f"dstream.demo.destinations.{name}")
     except ModuleNotFoundError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 from common.errors import ConfigurationError
@@ -17,6 +18,7 @@ class WebhookDestination:
     """The receiver is the reader; a server that runs elsewhere could not be read."""
 
     ingester = ""
+    variables: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, server: str | None) -> None:
         if server is not None:
@@ -64,7 +66,7 @@ class WebhookReader(MessageReader):
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
-        self._threads = [threading.Thread(target=self._server.serve_forever, name="receiver", daemon=True)]
+        self._threads = [self.thread(self._server.serve_forever, "receiver")]
 
     def stop(self) -> None:
         self._server.shutdown()
