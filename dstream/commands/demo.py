@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from common.errors import ConfigurationError
 from dstream.options import DEFAULT, Format, Level, LogFormat, LogLevel
 from dstream.starting import logged, started
+
+OUTPUT_HELP: Final = (
+    "Send to an output of this type instead of topics: azure_event_hubs, elasticsearch, file, kafka, nats, postgres, webhook. Its server "
+    "is started if it is installed; Elasticsearch needs --server."
+)
 
 
 def demo(
@@ -33,13 +38,7 @@ def demo(
     ] = DEFAULT,
     output: Annotated[
         str | None,
-        typer.Option(
-            metavar="TYPE",
-            help=(
-                "Send to an output of this type instead of topics: azure_event_hubs, elasticsearch, file, kafka, nats, postgres, webhook. Its server "
-                "is started if it is installed; Elasticsearch needs --server."
-            ),
-        ),
+        typer.Option(metavar="TYPE", help=OUTPUT_HELP),
     ] = None,
     server: Annotated[
         str | None,
