@@ -111,6 +111,10 @@ class Lane:
         """It cannot have the message at hand: until that is a dead letter, the watermark stays before it."""
         self._refused[position] = self._reach
 
+    def lacks(self, position: Position) -> bool:
+        """Whether it cannot have this message, which is not a dead letter yet."""
+        return position in self._refused
+
     def passed(self, position: Position) -> None:
         """Everything up to here was put in, or goes elsewhere."""
         if not self.skipped and (self._reach is None or position > self._reach):

@@ -156,11 +156,16 @@ class Session:
         return [entry.delivery for entry in self._open]
 
     def owing(self) -> Mapping[Delivery, Collection[str]]:
-        """Of a queue without sessions: what is not settled, with the outputs that have accepted it."""
+        """Of a queue without sessions: what is not settled, with the outputs that have accepted it. An output that refused a message has not: it is
+        asked again when the message comes again, which would be completed otherwise."""
         with self._guard:
             owed = {(item.entry, lane.output) for lane in self._lanes.values() for item in lane.undone}
             return {
-                entry.delivery: [output for output in targets if (entry, output) not in owed]
+                entry.delivery: [
+                    output
+                    for output in targets
+                    if (entry, output) not in owed and not self._lanes[output].lacks(entry.delivery.position)
+                ]
                 for entry, targets in self._open.items()
             }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -48,13 +48,18 @@ class ByName:
 
     fingerprint = "one"
 
-    def __init__(self, outputs: Sequence[str]) -> None:
-        self.outputs = outputs
+    def __init__(self, outputs: Sequence[str], elsewhere: Mapping[str, str]) -> None:
+        """`elsewhere`: by output, the id of a message that is routed to a stream which does not exist."""
+        self.outputs, self.elsewhere = outputs, elsewhere
 
     def targets(self, message: Message, topic: str) -> Sequence[Target]:
         if topic == "unanswered":
             raise FilterFailed("no such column")
-        return [To(output, "all") for output in self.outputs if topic in ("all", output)]
+        return [
+            To(output, "nowhere" if self.elsewhere.get(output) == message.message_id else "all")
+            for output in self.outputs
+            if topic in ("all", output)
+        ]
 
 
 class Bench:
@@ -78,6 +83,7 @@ class Bench:
         self.outputs = {name: self.broker.create(name) for name in outputs}
         self.streams = {name: Publishers([Aliased(name, self.broker, backoff)], tally=self.tally) for name in outputs}
         self.parking = Parking(self.stop, room=room, memory=memory)
+        self.elsewhere: dict[str, str] = {}
         self.receivers = self.broker.receivers("ingest", sessions=sessions)
         means = Means(
             self.streams,
@@ -101,7 +107,9 @@ class Bench:
             QUICK,
             parking=self.parking,
             on_poison=on_poison,
-            fan_out=partial(FanOut, means, ByName(outputs), Remembered(), self.stop, pace, self.parking),
+            fan_out=partial(
+                FanOut, means, ByName(outputs, self.elsewhere), Remembered(), self.stop, pace, self.parking
+            ),
         )
         self.number = 0
 
@@ -254,6 +262,27 @@ def test_without_sessions_what_is_given_back_goes_only_to_the_outputs_that_lack_
     bench.run()
     assert ids(bench.outputs["b"]) == [0, 1, 2, 3, 4]
     assert len(bench.outputs["a"].held) == 5
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_without_sessions_what_one_output_refuses_is_dead_lettered_after_it_was_given_back_too(unknown: bool) -> None:
+    bench = Bench(
+        "a",
+        "b",
+        sessions=False,
+        pace=Pace(batch=10, poll=0.005, turn=0.02, linger=0.0),
+        backoff=Backoff(0.05, 1.0, 0.05),
+    )
+    bench.put(5)
+    bench.outputs["b"].faults.extend(TransientError("away") for _ in range(3))
+    if unknown:
+        bench.elsewhere["a"] = "2"
+    else:
+        bench.outputs["a"].refuses = ["2"]
+    bench.run()
+    assert ids(bench.outputs["a"]) == [0, 1, 3, 4]
+    assert sorted(ids(bench.outputs["b"])) == [0, 1, 2, 3, 4]
+    assert [message.message_id for message, _, _ in bench.queue.dead] == ["2"]
 
 
 def test_many_sessions_with_an_output_that_is_away_are_served_by_one_slot() -> None:
