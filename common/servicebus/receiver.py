@@ -198,7 +198,10 @@ class BusReceiver:
         """Whether a message or a frame has arrived, or does in time; True when the SDK is built otherwise and must be asked."""
         handler: Any = getattr(self._receiver, "_handler", None)
         buffered: Any = getattr(handler, "_received_messages", None)
-        return buffered is None or buffered.qsize() > 0 or readable(handler, seconds)
+        if buffered is None or buffered.qsize() > 0:
+            return True
+        _grant(handler)
+        return readable(handler, seconds)
 
     def _at_hand(self, count: int, room: float) -> Sequence[ServiceBusReceivedMessage]:
         """Messages in the SDK's buffer and in the socket, up to `room` bytes; waits at most COLLECTING for a frame that has begun to arrive. None
@@ -349,6 +352,15 @@ class BusReceiver:
             except TransientError as error:
                 log.debug("giving back failed", receiver=self._where, messages=len(left), error=error.message)
         close_quietly(self._guard, self._receiver, self._client)
+
+
+def _grant(handler: Any) -> None:
+    """Grant credit where all granted before has been used: the SDK does so only while it waits for a message, and it is not asked to here."""
+    link: Any = getattr(handler, "_link", None)
+    granted: Any = getattr(handler, "_link_credit", None)
+    left: Any = getattr(link, "current_link_credit", None)
+    if isinstance(granted, int) and isinstance(left, int) and granted > 0 >= left:
+        link.flow(link_credit=granted)
 
 
 def _own(delivery: Delivery) -> BusDelivery:

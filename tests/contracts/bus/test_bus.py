@@ -129,6 +129,17 @@ def test_a_receive_returns_what_is_there_without_waiting_for_more(bus: Bus, send
         receiver.settle_many(deliveries)
 
 
+def test_who_only_ever_looks_gets_all_that_comes(bus: Bus, lane_sender: OpenableSender) -> None:
+    """More than is fetched ahead, by receives that hardly wait, as of a slot that waits for an output meanwhile."""
+    lane_sender.send([message(number, "a") for number in range(450)])
+    with closing(opened(bus, bus.lanes)) as receiver:
+        taken, until = list[Delivery](), time.monotonic() + 60
+        while len(taken) < 450 and time.monotonic() < until:
+            taken += receiver.receive(max_count=200, max_wait=0.05)
+        assert bodies(taken) == [message(number, "a").body for number in range(450)]
+        receiver.settle_many(taken)
+
+
 def test_what_was_not_settled_comes_again_first_and_what_was_does_not(bus: Bus, lane_sender: OpenableSender) -> None:
     lane_sender.send([message(number, "a") for number in range(6)])
     with closing(opened(bus, bus.lanes)) as receiver:
