@@ -17,6 +17,7 @@ MOST: Final = 4 * 1024 * 1024
 """Bytes of a request, if it has several operations. What stands in front of a cluster often takes ten megabytes, and some only one."""
 
 _ANSWERED = "filter_path=items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason,error"
+_UNREAD = "each document must be readable: look at the index's health, and let the alias name one index only"
 _NOTHING = b'{"index":{"_id":"dstream-probe","if_seq_no":0,"if_primary_term":1}}\n{}\n'
 """It may only replace a document that does not exist, so it writes nothing; but who may not write, or where nothing is, gets that answer."""
 
@@ -77,7 +78,7 @@ class Place:
         return self._client.request("HEAD", self._path, until=until, doing=doing).status == 200
 
     def find(self, ids: Sequence[str], until: float) -> Mapping[str, Found]:
-        """The documents among `ids` that exist, as they are now. Raises TransientError."""
+        """The documents among `ids` that exist, as they are now. Only `found: false` says that one does not. Raises TransientError."""
         doing = f"reading documents of {self.name}"
         body = json.dumps({"ids": list(ids)}, ensure_ascii=False).encode()
         path = f"{self._path}/_mget?_source_includes={POSITION}"
@@ -88,7 +89,12 @@ class Place:
                 f"{doing}: {answer.words}", hint=answer.hint or "the user needs the right to read documents"
             )
         try:
-            return dict(_found(each) for each in response.json()["docs"] if each.get("found"))
+            documents = response.json()["docs"]
+            if (error := next((each["error"] for each in documents if "error" in each), None)) is not None:
+                raise TransientError(f"{doing}: {of_error(500, error).words}", hint=_UNREAD)
+            if {each["_id"] for each in documents} != set(ids):
+                raise ValueError("it is about other documents")
+            return dict(_found(each) for each in documents if each["found"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TransientError(f"{doing}: the answer cannot be read: {type(error).__name__}") from error
 

@@ -51,6 +51,11 @@ def faults(settings: ElasticsearchSettings, place: str, found: Mapping[str, Any]
             "mark exactly one index of the alias as its write index (is_write_index)",
         )
         return
+    if settings.mode == "rows" and len(found) > 1:
+        yield (
+            f"it is an alias of {len(found)} indexes, and documents cannot be read by their id through it",
+            "let the alias name one index only",
+        )
     mappings = found[writes[0]].get("mappings") or {}
     if (mappings.get("_source") or {}).get("enabled") in (False, "false"):
         yield (

@@ -1,0 +1,62 @@
+"""Reading documents by their id: an error of one of them is never taken for a document that is not there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from common.errors import TransientError
+from router.outputs.elasticsearch.bulk import Found, Place
+from router.outputs.elasticsearch.client import Client, Response
+
+_THERE = {
+    "_index": "p-000001",
+    "_id": "1",
+    "_version": 7,
+    "found": True,
+    "_source": {"_dstream": {"position": "00-1"}},
+}
+_ABSENT = {"_index": "p-000001", "_id": "2", "found": False}
+_FAILED = {
+    "_index": "p-000001",
+    "_id": "2",
+    "error": {"type": "no_shard_available_action_exception", "reason": "No shard for [get [p][2]: Diana]"},
+}
+_SEVERAL = {
+    "_index": "p",
+    "_id": "2",
+    "error": {"type": "illegal_argument_exception", "reason": "alias [p] has more than one index"},
+}
+
+
+class Answering:
+    """A client that always gets one answer."""
+
+    def __init__(self, *documents: dict[str, Any]) -> None:
+        self._body = json.dumps({"docs": documents}).encode()
+
+    def request(self, *_: object, **__: object) -> Response:
+        return Response(200, self._body)
+
+
+def place(*documents: dict[str, Any]) -> Place:
+    return Place(cast(Client, Answering(*documents)), "p")
+
+
+def test_a_document_that_is_not_found_is_absent() -> None:
+    assert place(_THERE, _ABSENT).find(["1", "2"], 0.0) == {"1": Found(7, "00-1")}
+
+
+@pytest.mark.parametrize("failed", [_FAILED, _SEVERAL], ids=["no shard", "several indexes"])
+def test_a_document_that_cannot_be_read_is_not_taken_for_absent(failed: dict[str, Any]) -> None:
+    with pytest.raises(TransientError, match=failed["error"]["type"]) as raised:
+        place(_THERE, failed).find(["1", "2"], 0.0)
+    assert "Diana" not in str(raised.value)
+
+
+@pytest.mark.parametrize("documents", [(_THERE,), (_THERE, {"_id": "2"}), (_THERE, _THERE)])
+def test_an_answer_that_leaves_a_document_out_is_none(documents: tuple[dict[str, Any], ...]) -> None:
+    with pytest.raises(TransientError, match="cannot be read"):
+        place(*documents).find(["1", "2"], 0.0)
