@@ -2,20 +2,20 @@
 
     .venv/bin/python -m bench.outputs.elasticsearch [--messages 10000] [--rounds 5]
 
-Inserts as the ingester writes them, in chunks of 500. The bare loop sends bodies that were made before, with external versions, and looks at
-nothing but `errors`. Both end with the last answer. The last line is JSON.
+Inserts as the ingester writes them, in chunks of 500. The bare loop reads the messages with orjson and sends the same documents, with positions and
+external versions; of the answers it looks at nothing but `errors`. Both end with the last answer. The last line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
+import orjson
 
 from bench.outputs.compared import compared
 from common.message import Message
@@ -47,22 +47,19 @@ def _compare(node: OpenSearch, count: int, rounds: int) -> None:
     streams = {way: Stream(f"{ORIGIN.topic(_TABLE)}.{way}", _TABLE, f"shop.dbo.{way}") for way in ("dstream", "httpx")}
     output = search_output(port=node.port, keys={"Persons": ("ID",)})
     output.provision(list(streams.values()), how="create")
-    sender, numbers, bodies = output.sender(streams["dstream"]), itertools.count(), dict[str, list[bytes]]()
+    sender, numbers = output.sender(streams["dstream"]), itertools.count()
 
     def fresh(way: str, number: int) -> Sequence[Message]:
-        made = [change(streams[way], next(numbers), "one", size=400) for _ in range(count)]
-        if way == "httpx":
-            bodies["next"] = [_body(chunk) for chunk in _chunks(made)]
-        return made
+        return [change(streams[way], next(numbers), "one", size=400) for _ in range(count)]
 
     def ours(messages: Sequence[Message]) -> None:
         for chunk in _chunks(messages):
             sender.send(chunk)
 
     def bare(messages: Sequence[Message]) -> None:
-        path = f"{node.url}/{streams['httpx'].destination}/_bulk"
-        for body in bodies["next"]:
-            answer = client.post(path, content=body, headers={"content-type": "application/x-ndjson"})
+        path = f"{node.url}/{streams['httpx'].destination}/_bulk?filter_path=errors"
+        for chunk in _chunks(messages):
+            answer = client.post(path, content=_body(chunk), headers={"content-type": "application/x-ndjson"})
             assert not answer.json()["errors"]
 
     with httpx.Client(timeout=60, trust_env=False) as client:
@@ -75,12 +72,15 @@ def _chunks(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 
 def _body(messages: Sequence[Message]) -> bytes:
-    lines = list[str]()
+    lines = list[bytes]()
     for message in messages:
-        row = json.loads(message.body)["data"]
-        head = {"_id": str(row["ID"]), "version": row["ID"] + 1, "version_type": "external"}
-        lines += [json.dumps({"index": head}), json.dumps(row)]
-    return ("\n".join(lines) + "\n").encode()
+        body = orjson.loads(message.body)
+        row, of = body["data"], body["metadata"]
+        lsn = of["LSN"]
+        position = f"{lsn}-{of['CommandID']:08x}-{of['SeqVal']}-{of['OperationID']:x}"
+        head = {"_id": str(row["ID"]), "version": int(lsn[:16], 16) & ~63, "version_type": "external"}
+        lines += [orjson.dumps({"index": head}), orjson.dumps({"_dstream": {"position": position}, **row})]
+    return b"\n".join(lines) + b"\n"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`python -m bench.outputs.kafka`: sending to Kafka beside librdkafka's own bare loop, with the same records in the same batches, on one broker.
 
-Needs `make kafka`. Both have an idempotent producer and wait for each batch of 200 messages.
+Needs `make kafka`. Both have an idempotent producer, make the headers of each record, and wait for each batch of 200 messages. The bare loop counts
+the reports that have no error, and looks at nothing else.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from bench.outputs.compared import compared
 from common.message import Message
 from common.names import TableName
 from router.outputs.kafka.output import KafkaOutput
-from router.outputs.kafka.records import headers_of
 from router.outputs.kafka.settings import KafkaOutputSettings
 from router.outputs.port import Stream
 from tests.outputs.contract.world import change, session
 from tests.outputs.kafka.broker import Broker
 
-_CHUNK, _CHUNKS, _ROUNDS = 200, 50, 7
+_CHUNK, _CHUNKS, _ROUNDS = 200, 25, 15
 _STREAM = Stream("server.shop.persons.events", TableName("dbo", "Persons"), "persons")
 
 
@@ -37,7 +37,7 @@ class _Bare:
             for message in messages[begin : begin + _CHUNK]:
                 key = (message.session_id or "").encode()
                 self._producer.produce(
-                    _STREAM.destination, message.body, key, on_delivery=self._report, headers=headers_of(message)
+                    _STREAM.destination, message.body, key, on_delivery=self._report, headers=_headers(message)
                 )
             self._producer.flush()
         assert not self._failed
@@ -46,8 +46,21 @@ class _Bare:
         self._failed += error is not None
 
 
+def _headers(message: Message) -> list[tuple[str, bytes]]:
+    """The same as the output's, for messages of this kind."""
+    own = [
+        ("message_id", message.message_id),
+        ("content-type", message.content_type),
+        ("session_id", message.session_id),
+        ("subject", message.subject),
+    ]
+    return [(name, str(text).encode()) for name, text in (*own, *message.application_properties.items())]
+
+
 def main() -> None:
-    messages = [change(_STREAM, number, session(_STREAM, number % 4), size=200) for number in range(_CHUNK * _CHUNKS)]
+    messages = [
+        change(_STREAM, number, session(_STREAM, number // _CHUNK % 4), size=200) for number in range(_CHUNK * _CHUNKS)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder), {})
         try:
