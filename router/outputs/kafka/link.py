@@ -55,7 +55,7 @@ class Batch:
             self.accepted.add(at)
         else:
             self.failed[at] = fault_of(error, self._mask)
-        if self._given is not None and self.is_over:
+        if len(self.accepted) + len(self.failed) == self._given:
             self._over.set()
 
     @property
@@ -115,7 +115,7 @@ class Link:
         that one was given. Nor is anything after the first failure, which has the reason."""
         given, produce, report = 0, self._producer.produce, batch.report
         try:
-            for at, (key, value, headers, *_) in piece.items():
+            for at, (key, value, headers, _, _) in piece.items():
                 while True:
                     if batch.failed or batch.was_cut:
                         return None

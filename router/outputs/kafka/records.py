@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 from common.bus.settings import EnvelopeName
@@ -16,13 +18,14 @@ from common.message import Message, Opaque, PropertyValue
 from router.envelopes.cloudevents import PREFIX
 from router.envelopes.port import NotNative
 from router.envelopes.tombstones import tombstone
-from router.outputs.rows.change import NoSuchColumn
+from router.outputs.rows.keys import NoSuchColumn
 from router.outputs.rows.values import Number
 
 ID: Final = "message_id"
 """The header that identifies a message: copies have the same."""
 
-_OF_MESSAGE: Final = ("session_id", "subject", "correlation_id", "reply_to", "to")
+_usual: Final = attrgetter("message_id", "content_type", "session_id", "subject")
+_RARE: Final = ("correlation_id", "reply_to", "to")
 
 _OVERHEAD: Final = 70
 """Bytes of a batch's own header, and of a record's."""
@@ -52,36 +55,49 @@ class KeyOf(Protocol):
 def record(message: Message, key: bytes | None) -> Record:
     """Raises ValueError for text that is not Unicode."""
     value = None if not message.body and message.content_type is None else message.body
-    headers = headers_of(message)
-    least = len(key or b"") + len(value or b"")
-    for name, text in headers:
-        least += len(name) + len(text or b"")
+    headers, size = _plain(message) or _any(message)
+    least = len(key or b"") + len(value or b"") + size
     return Record(key, value, headers, least, least + _OVERHEAD + _OF_HEADER * len(headers))
 
 
-def headers_of(message: Message) -> Headers:
+def _plain(message: Message) -> tuple[Headers, int] | None:
+    """The headers of a message whose values are all text in ASCII, as nearly all are, and their bytes. The library writes such text as it is."""
+    if not (message.correlation_id is None and message.reply_to is None and message.to is None):
+        return None
+    properties = message.application_properties
+    texts = [*_usual(message), *properties.values()]
+    try:
+        size = len(whole) if (whole := "".join(texts)).isascii() else None
+    except TypeError:  # one is not text, or not there
+        return None
+    if size is None:
+        return None
+    names, of_names = _names(tuple(properties))
+    return list(zip(names, texts, strict=True)), size + of_names
+
+
+def _any(message: Message) -> tuple[Headers, int]:
     """The id, what else the message says of itself, and its application properties. Attributes of CloudEvents have the names of its binding to Kafka
-    (`ce_id`). Raises ValueError for text that is not Unicode."""
-    found: Headers = []
-    if message.message_id is not None:
-        found.append((ID, message.message_id.encode()))
-    if message.content_type is not None:
-        found.append(("content-type", message.content_type.encode()))
-    for name in _OF_MESSAGE:
-        if (text := getattr(message, name)) is not None:
-            found.append((name, text.encode()))
-    for name, value in message.application_properties.items():
-        if name.startswith(PREFIX):
-            name = "ce_" + name[len(PREFIX) :]
-        name.encode()
-        found.append((name, _octets(value)))
-    return found
+    (`ce_id`)."""
+    names, _ = _names(tuple(message.application_properties))
+    values = (*_usual(message), *message.application_properties.values())
+    written = [(name, _octets(value)) for name, value in zip(names, values, strict=True) if value is not None]
+    written += [(name, text.encode()) for name in _RARE if (text := getattr(message, name)) is not None]
+    return [*written], sum(len(name) + len(octets) for name, octets in written)
+
+
+@lru_cache(maxsize=256)
+def _names(properties: tuple[str, ...]) -> tuple[Sequence[str], int]:
+    """What the headers of `_usual` and of these properties are called, and the bytes of that. Messages of a stream have the same ones."""
+    found = [ID, "content-type", "session_id", "subject"]
+    found += ["ce_" + name.removeprefix(PREFIX) if name.startswith(PREFIX) else name for name in properties]
+    return found, sum(len(name.encode()) for name in found)
 
 
 def _octets(value: PropertyValue) -> bytes:
+    if isinstance(value, str):  # nearly all are
+        return value.encode()
     match value:
-        case str():
-            return value.encode()
         case bytes():
             return value
         case Opaque():

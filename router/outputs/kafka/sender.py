@@ -29,7 +29,7 @@ from router.outputs.kafka.errors import MISSING, REFUSED, TOO_LARGE, Fault, of_t
 from router.outputs.kafka.link import Batch, Link, Mask, fault_of
 from router.outputs.kafka.links import Links
 from router.outputs.kafka.records import KeyOf, Record, record
-from router.outputs.rows.change import NoSuchColumn
+from router.outputs.rows.keys import NoSuchColumn
 
 USUAL: Final = 1_000_000
 """Bytes of a batch that any broker takes unless a topic's `max.message.bytes` was lowered (its default is 1,048,588)."""
@@ -139,7 +139,7 @@ class KafkaSender:
 
     def _send(self, sending: _Sending) -> None:
         """In pieces. What comes before a message that cannot be sent is sent before it is refused."""
-        piece, size = dict[int, Record](), 0
+        piece, size, room = dict[int, Record](), 0, self._room(sending)
         for at, message in enumerate(sending.messages):
             try:
                 made = self._record(sending, at, message)
@@ -150,18 +150,16 @@ class KafkaSender:
             except PermanentError as error:
                 self._flush(piece, sending)
                 raise _interrupted(error, sending) from error
-            if piece and self._begins_piece(made, size, sending):
+            size += made.most
+            if size > room and piece:
                 self._flush(piece, sending)
-                piece, size = {}, 0
-            piece[at], size = made, size + made.most
+                piece, size, room = {}, made.most, self._room(sending)
+            piece[at] = made
         self._flush(piece, sending)
 
-    def _begins_piece(self, made: Record, size: int, sending: _Sending) -> bool:
-        """Whether a record must not share a batch with those before it: a batch that is too large is refused as a whole."""
-        most = self._piece_bytes
-        return (
-            sending.alone or size + made.most > max(USUAL, most or 0) or (most is not None and size + made.most > most)
-        )
+    def _room(self, sending: _Sending) -> int:
+        """Bytes of a piece that has several records: a batch that is too large is refused as a whole."""
+        return 0 if sending.alone else self._piece_bytes or USUAL
 
     def _record(self, sending: _Sending, at: int, message: Message) -> Record:
         before = sending.messages[at - 1] if at else None

@@ -11,8 +11,8 @@ from common.bus.settings import EnvelopedOutputSettings, EnvelopeName
 from common.message import Message, Opaque, PropertyValue
 from router.envelopes.port import NotNative
 from router.envelopes.registry import converter_of
-from router.outputs.kafka.records import ByRow, by_session, headers_of, record
-from router.outputs.rows.change import NoSuchColumn
+from router.outputs.kafka.records import ByRow, by_session, record
+from router.outputs.rows.keys import NoSuchColumn
 from tests.unit.router.envelopes.golden import native
 
 ENVELOPES = [(name, mode) for name in get_args(EnvelopeName) for mode in ("structured", "binary")]
@@ -98,7 +98,7 @@ def test_headers() -> None:
         "cloudEvents:id": "e",
     }
     message = Message(b"{}", "id-1", session_id="s", subject="Insert", application_properties=properties)
-    assert headers_of(message) == [
+    assert record(message, None).headers == [
         ("message_id", b"id-1"),
         ("content-type", b"application/json"),
         ("session_id", b"s"),
@@ -111,7 +111,23 @@ def test_headers() -> None:
         ("ce_id", b"e"),
     ]
     with pytest.raises(ValueError, match="surrogates"):
-        headers_of(replace(message, subject="\ud800"))
+        record(replace(message, subject="\ud800"), None)
+
+
+def test_headers_and_sizes_are_the_same_whether_or_not_all_values_are_plain_text() -> None:
+    properties: dict[str, PropertyValue] = {"table": "Orders", "cloudEvents:id": "e", "lsn": "00"}
+    plain = Message(b"{}", "id-1", session_id="s", subject="Insert", application_properties=properties)
+    usual, odd = record(plain, b"key"), record(replace(plain, reply_to="x"), b"key")
+    assert [(name, text.encode()) for name, text in usual.headers if isinstance(text, str)] == odd.headers[:-1]
+    assert odd.headers[-1] == ("reply_to", b"x")
+    assert usual.least + len("reply_tox") == odd.least
+    absent = record(replace(plain, session_id=None), b"key")
+    assert [name for name, _ in absent.headers] == ["message_id", "content-type", "subject", "table", "ce_id", "lsn"]
+
+
+def test_a_name_that_is_not_unicode_is_refused() -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        record(Message(b"{}", "id", session_id="s", subject="s", application_properties={"\ud800": "x"}), None)
 
 
 def test_the_size_of_a_record_lies_between_its_bounds() -> None:
