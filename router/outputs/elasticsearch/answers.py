@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
+import orjson
+
 
 class Fate(Enum):
     """Of an operation. STALE: the document has the version that was sent, or a higher one."""
@@ -60,7 +62,7 @@ _UNFIT: Final[Mapping[str, str]] = {
 
 def answers(body: bytes, count: int) -> Sequence[Answer]:
     """Of each operation of a request, in order. Raises ValueError for what is no answer to it."""
-    found = json.loads(body)
+    found = orjson.loads(body)
     items = found.get("items") if isinstance(found, dict) else None
     if not isinstance(items, list) or len(items) != count:
         raise ValueError(f"it answers {len(items) if isinstance(items, list) else 'no'} of {count} operations")

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from common.errors import TransientError
-from router.outputs.elasticsearch.answers import Answer, Fate, answers, error_of, of_error
+from router.outputs.elasticsearch.answers import DONE, Answer, Fate, answers, error_of, of_error
 from router.outputs.elasticsearch.client import LINES, Client, Response
 from router.outputs.elasticsearch.documents import POSITION
 
@@ -20,6 +20,10 @@ _ANSWERED = "filter_path=items.*.status,items.*.error.type,items.*.error.reason,
 _UNREAD = "each document must be readable: look at the index's health, and let the alias name one index only"
 _NOTHING = b'{"index":{"_id":"dstream-probe","if_seq_no":0,"if_primary_term":1}}\n{}\n'
 """It may only replace a document that does not exist, so it writes nothing; but who may not write, or where nothing is, gets that answer."""
+
+
+_HALTING: Final = (Fate.MISSING, Fate.UNFIT, Fate.BUSY, Fate.LATER)
+"""After which nothing more is written for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Place:
         found: list[Answer] = []
         for part in _parts(lines):
             found += self._written(part, until)
-            if any(each.fate in (Fate.MISSING, Fate.UNFIT, Fate.BUSY, Fate.LATER) for each in found):
+            if any(each.fate in _HALTING for each in found if each is not DONE):
                 later = Answer(Fate.LATER, "was not sent after the others failed")
                 return [*found, *[later] * (len(lines) - len(found))]
         return found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from common.names import escaped
-from router.outputs.rows.change import RowChange
+from router.outputs.rows.change import Key, RowChange
 from router.outputs.rows.values import Number, Value
 
 OWN: Final = "_dstream"
@@ -24,16 +24,16 @@ _REFUSED = re.compile(r"_(?=x)|^_|^\s|\.")
 def row_document(change: RowChange) -> str:
     """In one line. A column that capture lacks is not in it."""
     own = f'{{"{OWN}":{{"position":"{change.position.text}"}}'
-    row = change.native.data
-    if not _plain(tuple(change.row)) or "\n" in row or "\r" in row:
-        return _joined(own, _members(change.row, change.row))
+    row = change.text
+    if not _plain(tuple(change.shown)) or "\n" in row or "\r" in row:
+        return _joined(own, _members(change.row.items()))
     return _joined(own, row.strip()[1:-1])
 
 
-def mark_document(change: RowChange, key: Sequence[str], row: Mapping[str, Value]) -> str:
-    """What stands for a deleted row: its key alone. `row`: the row that had the key."""
+def mark_document(change: RowChange, columns: Sequence[str], key: Key) -> str:
+    """What stands for a deleted row: its key alone."""
     own = f'{{"{OWN}":{{"position":"{change.position.text}","deleted":true}}'
-    return _joined(own, _members(row, key))
+    return _joined(own, _members(zip(columns, key, strict=True)))
 
 
 @lru_cache(maxsize=4096)
@@ -47,8 +47,8 @@ def _plain(columns: tuple[str, ...]) -> bool:
     return all(field_of(column) == column for column in columns)
 
 
-def _members(row: Mapping[str, Value], columns: Iterable[str]) -> str:
-    return ",".join(f"{_text(field_of(name))}:{_text(row[name])}" for name in columns)
+def _members(row: Iterable[tuple[str, Value]]) -> str:
+    return ",".join(f"{_text(field_of(name))}:{_text(value)}" for name, value in row)
 
 
 def _text(value: Value) -> str:

@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from json.encoder import encode_basestring as quoted
+from typing import Literal, NamedTuple
 
 from common.errors import EntityUnavailable
 from common.message import Message
+from common.names import TableName
 from router.envelopes.port import NotNative
 from router.outputs.elasticsearch.documents import mark_document, row_document
 from router.outputs.elasticsearch.ids import LIMIT, id_of
 from router.outputs.elasticsearch.versions import Versioned, version_of
-from router.outputs.rows.change import Event, NoSuchColumn, RowChange, read_change
-from router.outputs.rows.keys import Keys
+from router.outputs.rows.change import Event, RowChange, read_change
+from router.outputs.rows.keys import Keys, NoSuchColumn
 from router.outputs.rows.position import Position
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """What to do with one document. `at`: the place of its message in the chunk.
 
     `position`: None for a document that is written once and never changes. `document`: None to delete.
@@ -40,13 +41,13 @@ class Operation:
 
     def lines(self, versioned: Versioned | None = None) -> bytes:
         """Its lines in a request. `versioned`: instead of the version of its position."""
-        head: dict[str, object] = {"_id": self.id}
+        head = f'"_id":{quoted(self.id)}'
         if self.position is not None:
-            versioned = versioned or Versioned(version_of(self.position))
-            head |= {"version": versioned.version, "version_type": versioned.type}
+            version, kind_of_version = versioned or Versioned(version_of(self.position))
+            head += f',"version":{version},"version_type":"{kind_of_version}"'
         kind = "delete" if self.deletes else "create" if self.position is None else "index"
-        action = json.dumps({kind: head}, ensure_ascii=False, separators=(",", ":")) + "\n"
-        return (action if self.document is None else f"{action}{self.document}\n").encode()
+        document = "" if self.document is None else f"{self.document}\n"
+        return f'{{"{kind}":{{{head}}}}}\n{document}'.encode()
 
 
 @dataclass
@@ -91,7 +92,7 @@ Maker = Callable[[Sequence[Message]], Chunk]
 
 def rows_chunk(messages: Sequence[Message], keys: Keys, deletes: Deletes) -> Chunk:
     """Raises EntityUnavailable when the settings name no key for a table, or a column that it does not have."""
-    chunk = Chunk()
+    chunk, columns = Chunk(), dict[TableName, Sequence[str]]()
     for at, message in enumerate(messages):
         try:
             change = read_change(message.body)
@@ -103,7 +104,10 @@ def rows_chunk(messages: Sequence[Message], keys: Keys, deletes: Deletes) -> Chu
             chunk.events.append(change)
             chunk.of.append(())
         else:
-            chunk.of.append(_of_row(chunk, at, change, _key_of(change, keys), deletes))
+            key = columns.get(change.table)
+            if key is None:
+                key = columns[change.table] = _key_of(change, keys)
+            chunk.of.append(_of_row(chunk, at, change, key, deletes))
     return chunk
 
 
@@ -118,12 +122,12 @@ def _of_row(chunk: Chunk, at: int, change: RowChange, key: Sequence[str], delete
     if change.hides_former_key(key):
         chunk.hidden.append(change)
     gone = None
-    if former is not None and change.before is not None:
-        mark = mark_document(change, key, change.before) if deletes == "mark" else None
+    if former is not None:
+        mark = mark_document(change, key, former) if deletes == "mark" else None
         gone = chunk.add(Operation(id_of(former), at, change.position, mark))
     document: str | None = row_document(change)
     if change.deletes:
-        document = mark_document(change, key, change.row) if deletes == "mark" else None
+        document = mark_document(change, key, present) if deletes == "mark" else None
     written = chunk.add(Operation(id_of(present), at, change.position, document))
     return (written,) if gone is None else (gone, written)
 

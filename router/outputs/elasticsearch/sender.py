@@ -32,6 +32,13 @@ class _Work:
     answers: dict[str, Answer] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
 
+    def all_done(self) -> bool:
+        return (
+            not (self.chunk.unwritable or self.refused)
+            and self.answers.keys() == self.chunk.operations.keys()
+            and all(answer.fate is Fate.DONE for answer in self.answers.values())
+        )
+
     def accepts(self, at: int) -> bool:
         """Whether the message at this place was accepted."""
         if at in self.chunk.unwritable or at in self.refused:
@@ -89,6 +96,8 @@ class ElasticsearchSender:
         while operations and contested < _ROUNDS:
             found = self._place.write([each.lines(versions.get(each.id)) for each in operations], work.until)
             work.answers |= {each.id: answer for each, answer in zip(operations, found, strict=True)}
+            if all(answer is DONE for answer in found):
+                return
             stale = [each for each in operations if work.answers[each.id].fate is Fate.STALE]
             versions = self._settled(work, stale) if stale else {}
             contested += bool(versions)
@@ -110,6 +119,8 @@ class ElasticsearchSender:
 
     def _conclude(self, work: _Work, fault: TransientError | None) -> None:
         """Raises what `OpenableSender.send` does, unless all is accepted."""
+        if work.all_done():
+            return
         accepted, first = self._accepted(work)
         if len(accepted) == len(work.messages):
             return

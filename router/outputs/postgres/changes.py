@@ -1,6 +1,6 @@
 """Reads messages as what they do to a table: a change of a row, or an event about the table. Pure.
 
-The ingester's own bytes are read by one call of a fast parser, and the row's text is passed on as it stands, so that no digit is lost. Anything
+The ingester's own bytes are read by `router.outputs.rows.reading`, and the row's text is passed on as it stands, so that no digit is lost. Anything
 that it does not take is read by `router.envelopes.native`, which says what is wrong.
 """
 
@@ -17,13 +17,12 @@ from common.message import Message
 from router.envelopes.native import read
 from router.envelopes.port import NotNative
 from router.outputs.postgres.position import Position, before, of_change, of_read
+from router.outputs.rows.reading import quickly
 
 DELETE, INSERT, UPDATE, READ, GAP, SCHEMA, BEGIN, END = 1, 2, 4, 0, -1, -2, -3, -4
 
 _OF_ROWS: Final = (DELETE, INSERT, UPDATE, READ)
 _KNOWN: Final = (*_OF_ROWS, GAP, SCHEMA, BEGIN, END)
-_START: Final = b'{"data":{'
-_BETWEEN: Final = b'},"metadata":{'
 _place: Final = re.compile(r"[0-9a-f]{20}").fullmatch
 _unstorable: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])").search
 """Perhaps text that PostgreSQL cannot hold: what stands for U+0000 or half a surrogate pair in JSON."""
@@ -82,25 +81,18 @@ class Unstorable(Exception):
 
 def _fast(body: bytes, at: int) -> Change | None:
     """None for what it does not understand."""
-    end = body.find(_BETWEEN)
-    if end < 0 or not body.startswith(_START):
+    found = quickly(body)
+    if found is None:
         return None
+    metadata = found.metadata
     try:
-        whole = orjson.loads(body)
-        row, metadata = whole["data"], whole["metadata"]
         operation, lsn, seqval, command = (metadata[name] for name in ("OperationID", "LSN", "SeqVal", "CommandID"))
         if type(operation) is not int or type(command) is not int or not (_place(lsn) and _place(seqval)):
             return None
         position = _position(operation, lsn, command, seqval)
-        text = body[len(_START) - 1 : end + 1].decode()
     except (ValueError, KeyError, TypeError, NotNative):
         return None
-    if any(type(value) in (dict, list) for value in row.values()):
-        return None  # a value may hold what looks like the end of the row
-    previous = whole.get("before")
-    if previous is not None and type(previous) is not dict:
-        return None
-    return Change(at, body, operation, lsn, position, text, row, previous, metadata)
+    return Change(at, body, operation, lsn, position, found.text, found.row, found.before, metadata)
 
 
 def _slow(body: bytes, at: int) -> Change:

@@ -29,6 +29,14 @@ TableKeys = Annotated[Mapping[str, Sequence[str]], AfterValidator(_keys)]
 """`{ Persons = ["ID"], "sales.Order Lines" = ["OrderId", "Line"] }`: tables as `tables` spells them, columns as the server does."""
 
 
+class NoSuchColumn(LookupError):
+    """A column of the configured key is not in the table's messages."""
+
+    def __init__(self, column: str, present: Sequence[str]) -> None:
+        super().__init__(f"there is no column {column} in its messages: they have {', '.join(present) or 'none'}")
+        self.column = column
+
+
 class Keys:
     """Answers by table, whatever its letters' case: two tables whose names differ in case alone cannot be configured."""
 

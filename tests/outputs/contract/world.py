@@ -144,7 +144,7 @@ def change(stream: Stream, number: int, session: str | None, *, text: str = "WaÅ
     }
     row = {"ID": number, "FirstName": "Diana", "LastName": text + "x" * size}
     return Message(
-        json.dumps({"data": row, "metadata": metadata}, ensure_ascii=False).encode(),
+        json.dumps({"data": row, "metadata": metadata}, ensure_ascii=False, separators=(",", ":")).encode(),
         event_id,
         session_id=session,
         subject=f"{table.schema}.{table.table}",

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from common.names import TableName
 from router.envelopes.port import NotNative
-from router.outputs.rows.change import Event, NoSuchColumn, RowChange, read_change
-from router.outputs.rows.keys import Keys
+from router.outputs.rows.change import Event, RowChange, read_change
+from router.outputs.rows.keys import Keys, NoSuchColumn
 from router.outputs.rows.position import Position
+from router.outputs.rows.reading import quickly
 from router.outputs.rows.values import Number, values
 from tests.unit.router.envelopes.golden import native
 
@@ -41,6 +42,74 @@ def test_a_row_is_read_with_its_place_in_the_order() -> None:
 @pytest.mark.parametrize("name", ["gap", "schema", "transaction_begin", "transaction_end"])
 def test_what_is_about_no_row_is_an_event(name: str) -> None:
     assert isinstance(read_change(native(name).body), Event)
+
+
+def compact(**data: Any) -> bytes:
+    """As the ingester writes the golden insert, with other parts."""
+    body = {**json.loads(native("insert").body), **data}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def both(body: bytes) -> tuple[RowChange, RowChange]:
+    """Read fast; and slowly, because a blank is in front."""
+    assert quickly(body) is not None
+    assert quickly(b" " + body) is None
+    fast, slow = read_change(body), read_change(b" " + body)
+    assert isinstance(fast, RowChange)
+    assert isinstance(slow, RowChange)
+    return fast, slow
+
+
+def test_the_bytes_of_the_ingester_are_read_as_any_others() -> None:
+    row = {"ID": 180, "A": "Wa\u0142\u0119sa", "B": None, "C": True, "D": "},{[", "E": -7, "F": 0}
+    fast, slow = both(compact(data=row, before={"ID": 2**70, "A": "x"}))
+    assert (fast.table, fast.operation, fast.position, fast.text) == (
+        slow.table,
+        slow.operation,
+        slow.position,
+        slow.text,
+    )
+    assert (fast.row, fast.before, fast.written) == (slow.row, slow.before, slow.written)
+    for name in row:
+        assert fast.key([name]) == slow.key([name])
+        assert type(fast.key([name])[0]) is type(slow.key([name])[0])
+
+
+@pytest.mark.parametrize("text", ["0.10", "1e+23", "-0", "0", "12345678901234567890123", "1.0", "-5", "9" * 19])
+def test_a_key_has_all_its_digits_however_it_is_read(text: str) -> None:
+    body = compact(data={"ID": 1}).replace(b'{"ID":1}', f'{{"ID":{text}}}'.encode())
+    fast, slow = both(body)
+    assert fast.key(["ID"]) == slow.key(["ID"]) == (text,)
+    update = compact(data={"ID": 1}, before={"ID": 2}).replace(
+        b'"before":{"ID":2}', f'"before":{{"ID":{text}}}'.encode()
+    )
+    update = update.replace(b'"OperationType":"Insert"', b'"OperationType":"Update","ChangedColumns":["ID"]')
+    fast, slow = both(update)
+    assert fast.former_key(["ID"]) == slow.former_key(["ID"]) == (text,)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data":{"a":{"b":{}},"metadata":{}},"metadata":{}}',
+        b'{"data":{"a":[1]},"metadata":{}}',
+        b'{"data":{},"before":{},"metadata":{}}',
+        b'{"data":{"a":NaN},"metadata":{}}',
+        b'{"data":{"a":"\xff"},"metadata":{}}',
+        b'{"data":{},"metadata":{},"before":[]}',
+        b'{"data":{},"metadata":{}',
+    ],
+)
+def test_what_the_ingester_does_not_write_is_not_read_fast(body: bytes) -> None:
+    assert quickly(body) is None
+
+
+@pytest.mark.parametrize("part", ["OperationType", "LSN", "SeqVal", "CommandID", "OperationID", "Schema", "TableName"])
+@pytest.mark.parametrize("value", [None, "", 1.5, [], {}])
+def test_metadata_that_no_change_has_is_refused_however_it_is_read(part: str, value: object) -> None:
+    metadata = {**json.loads(native("insert").body)["metadata"], part: value}
+    with pytest.raises(NotNative):
+        read_change(compact(metadata=metadata))
 
 
 def test_values_keep_every_digit_and_what_they_are() -> None:
