@@ -21,7 +21,9 @@ CHANGES = 6000
 """The number of changes without `--changes`."""
 
 _SETTLE_SECONDS = 120.0
-"""How long to wait for the last messages before they count as lost."""
+"""How long nothing may arrive before what is missing counts as lost."""
+_START_SECONDS = 300.0
+"""The same while nothing has arrived yet: Spark is slow to start on a busy machine."""
 _QUIET_SECONDS = 2.0
 _WARM_SECONDS = 2.0
 """After the first message. By then the changes that accumulated during the start are on their way."""
@@ -72,19 +74,18 @@ class Show:
     def _watch(self, pipeline: Pipeline) -> None:
         """Show the table until everything has arrived, or until the wait for the rest is over."""
         counter = Ingested(pipeline)
-        deadline = float("inf")
+        patience = Patience(time.monotonic())
         try:
             with Live(console=self._console, refresh_per_second=4) as live:
-                while time.monotonic() < deadline and not self._stop.wait(0.5):
+                while not self._stop.wait(0.5):
                     pipeline.check_alive()
                     running = pipeline.workload.running
-                    if not running and deadline == float("inf"):
-                        deadline = time.monotonic() + _SETTLE_SECONDS
                     title = "Committing changes:" if running else "Waiting for the last messages:"
                     delivered = pipeline.delivered()  # brings the counts of rows up to date
                     received = pipeline.subscriber.counts()
                     live.update(display.progress(title, pipeline.ledger.counts(), counter.counts(), received))
-                    if not running and delivered:
+                    over = patience.over(sum(received.values()), time.monotonic())
+                    if not running and (delivered or over):
                         return
         finally:
             counter.close()
@@ -101,6 +102,19 @@ class Show:
         )
         while not self._stop.wait(0.5):
             pipeline.check_alive()
+
+
+class Patience:
+    """With messages that are on their way, by their number and the time."""
+
+    def __init__(self, now: float) -> None:
+        self._arrived, self._since = 0, now
+
+    def over(self, arrived: int, now: float) -> bool:
+        """Whether nothing has arrived for so long that nothing more is expected."""
+        if arrived != self._arrived:
+            self._arrived, self._since = arrived, now
+        return now - self._since >= (_SETTLE_SECONDS if arrived else _START_SECONDS)
 
 
 class Ingested:
