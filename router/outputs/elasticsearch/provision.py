@@ -36,27 +36,30 @@ class Provisioner:
         self, streams: Sequence[Stream], *, how: Provision, stop: threading.Event | None = None
     ) -> Collection[str]:
         """As `router.outputs.port.Output` says."""
-        late, wrong, reasons = list[str](), list[str](), list[TransientError]()
+        late, wrong = list[tuple[Stream, TransientError]](), list[str]()
         for stream in () if how == "none" else streams:
             if stop is not None and stop.is_set():
                 raise Stopped("asked to stop")
             try:
                 wrong += self._provided(stream.destination, how)
             except TransientError as error:
-                reasons.append(error)
-                late.append(stream.topic)
-                log.warning(
-                    "index not provided yet",
-                    output=self._settings.name,
-                    index=stream.destination,
-                    error=error.message,
-                    hint=error.hint,
-                )
+                late.append((stream, error))
         if wrong:
             raise PermanentError("; ".join(wrong), hint='create or correct them, or use provision = "create"')
-        if streams and len(reasons) == len(streams):
-            raise reasons[0]
-        return late
+        if streams and len(late) == len(streams):
+            raise late[0][1]  # reported by the caller, once, however often it tries again
+        for stream, reason in late:
+            self._tell_late(stream, reason)
+        return [stream.topic for stream, _ in late]
+
+    def _tell_late(self, stream: Stream, error: TransientError) -> None:
+        log.warning(
+            "index not provided yet",
+            output=self._settings.name,
+            index=stream.destination,
+            error=error.message,
+            hint=error.hint,
+        )
 
     def _provided(self, place: str, how: Provision) -> list[str]:
         """What is wrong with it, and stays so. Raises TransientError."""
