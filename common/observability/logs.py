@@ -29,7 +29,7 @@ MASK = "***"
 _SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key or sensible password is that short
 
 # These log every frame, token and retry, and each error that they also raise. What matters arrives as DStream's own errors.
-_NOISY = ("azure", "py4j", "urllib3")
+_NOISY = ("azure", "psycopg", "py4j", "urllib3")
 
 _PATIENCE_SECONDS = 1.0
 """For a standard error that is full, where nobody may ever read it."""
