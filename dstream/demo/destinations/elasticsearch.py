@@ -13,12 +13,12 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from common.errors import ConfigurationError, PermanentError
 from common.names import TableName
-from dstream.demo.destinations.program import require, run_name
+from dstream.demo.destinations.program import run_name
 from dstream.demo.reading import Row, RowReader
 from dstream.demo.schema import KEYS
 
 _INSTALL = (
-    "the demo does not start it. For example: docker run -p 9200:9200 -e discovery.type=single-node "
+    "the demo does not start it. For example: docker run -p 9200:9200 -e discovery.type=single-node -e DISABLE_INSTALL_DEMO_CONFIG=true "
     "-e DISABLE_SECURITY_PLUGIN=true opensearchproject/opensearch:2, and then --server http://localhost:9200"
 )
 _USER, _PASSWORD = "DSTREAM_DEMO_USER", "DSTREAM_DEMO_PASSWORD"
@@ -50,14 +50,10 @@ class ElasticsearchDestination:
         self.where = f"Elasticsearch at {self._url}"
 
     def start(self) -> None:
-        require(self._answers, self.where)
-
-    def _answers(self) -> bool:
         try:
             self.reader().call("/")
-        except (OSError, HTTPException, ValueError):
-            return False
-        return True
+        except (OSError, HTTPException, ValueError) as error:  # HTTPError, an OSError, says which status
+            raise PermanentError(f"reaching {self.where}: {error}", hint="check --server, and its user") from error
 
     @property
     def block(self) -> str:
