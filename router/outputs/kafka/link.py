@@ -27,6 +27,8 @@ LAST_REPORTS = 1.0
 _ROOM = 0.02
 """Seconds until a full queue is tried again."""
 
+_THROWN_AWAY = Fault("_DESTROY", "the producer was ended for another message")
+
 log = structlog.get_logger(__name__)
 
 Mask = Callable[[str], str]
@@ -89,7 +91,11 @@ class Link:
         self.is_fatal = False
         self._users: set[Batch] = set()
         self._guard = threading.Lock()
+        self._idle = threading.Condition(self._guard)
+        self._givers = 0
         self._retired = False
+        self._ending = False
+        self._purged = False
         self._over = threading.Event()
         callbacks = {"error_cb": self._note, "throttle_cb": self._note_throttle, "logger": Log(mask)}
         self._producer = Producer({**told, **callbacks})
@@ -112,13 +118,17 @@ class Link:
 
     def give(self, topic: str, piece: Mapping[int, Record], batch: Batch, until: float) -> Fault | None:
         """Give the records to the library, in order. Returns why it did not take one of them before `until`, of `time.monotonic`; nothing behind
-        that one was given. Nor is anything after the first failure, which has the reason."""
+        that one was given. Nor is anything after the first failure, which has the reason, nor to a link that is thrown away."""
         given, produce, report = 0, self._producer.produce, batch.report
+        with self._guard:
+            self._givers += 1
         try:
             for at, (key, value, headers, _, _) in piece.items():
                 while True:
                     if batch.failed or batch.was_cut:
                         return None
+                    if self._ending:
+                        return _THROWN_AWAY
                     try:
                         produce(topic, value, key, on_delivery=partial(report, at), headers=headers)
                         break
@@ -129,7 +139,12 @@ class Link:
                 given += 1
         except KafkaException as error:
             return fault_of(error.args[0], self._mask)
+        except RuntimeError:  # the library says so of a producer that is closed
+            return _THROWN_AWAY
         finally:
+            with self._guard:
+                self._givers -= 1
+                self._idle.notify_all()
             batch.complete(given)
         return None
 
@@ -148,11 +163,17 @@ class Link:
             time.sleep(_ROOM)
 
     def throw_away(self) -> None:
-        """Purge what it holds and close it, in its own thread. Returns at once. Harmless when repeated."""
-        self.retire()
-        if not self._over.is_set():
-            self._over.set()
+        """Purge what it holds and close it, in its own thread. Returns nearly at once. Harmless when repeated.
+
+        Who is giving looks before each record whether it may, and is waited for: a record that is given behind a purge would be sent, although
+        those before it were not."""
+        with self._guard:
+            self._retired = self._ending = True
+            self._idle.wait_for(lambda: self._givers == 0)
+            first, self._purged = not self._purged, True
+        if first:
             self._purge()
+            self._over.set()
 
     def cut(self) -> None:
         """End all that waits for it."""
