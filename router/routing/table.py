@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from common.cel.filters import Filter, compile_filter
+from common.cel.filters import Filter, FilterFailed, compile_filter
 from common.message import Message
 from common.names import TableName
 from router.routes import named_table
@@ -48,6 +48,9 @@ def parts_of_key(key: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Route:
+    """`number`: its place among the blocks, from 1."""
+
+    number: int
     patterns: tuple[StreamPattern, ...]
     when: Filter | None
     outputs: tuple[str, ...]
@@ -56,6 +59,13 @@ class _Route:
     def targets(self, topic: str) -> tuple[Target, ...]:
         key = key_of(topic, self.place)
         return tuple(Target(output, key) for output in self.outputs)
+
+    def takes(self, asked: Asked) -> bool:
+        """Raises FilterFailed, which names the route."""
+        try:
+            return self.when is None or asked.fits(self.when)
+        except FilterFailed as error:
+            raise FilterFailed(f"the filter of route {self.number} has no answer: {error}") from None
 
 
 class RouteTable:
@@ -68,12 +78,13 @@ class RouteTable:
         """
         self._routes = tuple(
             _Route(
+                number,
                 tuple(map(StreamPattern.parse, route.tables)),
                 None if route.when is None else compile_filter(route.when),
                 route.to,
                 route.topic,
             )
-            for route in routes
+            for number, route in enumerate(routes, 1)
         )
         self._table_of = table_of
         written = json.dumps([route.model_dump(mode="json") for route in routes], sort_keys=True)
@@ -99,12 +110,7 @@ class RouteTable:
         if len(routes) == 1 and routes[0].when is None:
             return routes[0].targets(topic)
         asked = Asked(message)
-        return _each_once(
-            target
-            for route in routes
-            if route.when is None or asked.fits(route.when)
-            for target in route.targets(topic)
-        )
+        return _each_once(target for route in routes if route.takes(asked) for target in route.targets(topic))
 
     def _of(self, topic: str, table: TableName | None) -> tuple[_Route, ...]:
         found = self._known.get((topic, table))

@@ -67,7 +67,7 @@ def places(delivery: Delivery, routing: Routing, outputs: Mapping[str, Streams])
     try:
         targets = routing.targets(delivery.message, topic)
     except FilterFailed as error:
-        return Poison(delivery, "FilterFailed", f"the filter of a route has no answer for it: {error}")
+        return Poison(delivery, "RouteFailed", str(error))
     return [_place(delivery, target, outputs[target.output]) for target in targets]
 
 

@@ -240,13 +240,24 @@ def test_what_no_route_takes_is_settled_and_counted() -> None:
     assert ids(bench.outputs["a"]) == [3, 4]
 
 
-def test_a_filter_without_an_answer_sets_its_message_aside() -> None:
-    bench = Bench("a", "b", on_poison="stop")
+def test_a_message_that_a_filter_has_no_answer_for_is_dead_lettered() -> None:
+    bench = Bench("a", "b")
     bench.put(1, to="unanswered")
     bench.put(1)
     bench.run()
-    assert [(message.message_id, reason) for message, reason, _ in bench.queue.dead] == [("0", "FilterFailed")]
+    assert [(message.message_id, reason) for message, reason, _ in bench.queue.dead] == [("0", "RouteFailed")]
+    assert bench.queue.dead[0][2] == "no such column"
     assert ids(bench.outputs["a"]) == [1]
+
+
+def test_on_poison_stop_holds_for_a_filter_without_an_answer() -> None:
+    bench = Bench("a", "b", on_poison="stop")
+    bench.put(1)
+    bench.put(1, to="unanswered")
+    bench.put(1)
+    bench.run(until=lambda: bench.parking.stopped == 1 and len(bench.queue.held) == 2)
+    assert not bench.queue.dead
+    assert ids(bench.outputs["a"]) == ids(bench.outputs["b"]) == [0]
 
 
 def test_without_sessions_what_is_given_back_goes_only_to_the_outputs_that_lack_it() -> None:

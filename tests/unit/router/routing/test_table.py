@@ -147,8 +147,10 @@ def test_a_body_that_cannot_be_read_fails_and_goes_nowhere(body: bytes) -> None:
 
 
 def test_a_filter_without_an_answer_fails_without_a_value_of_the_row() -> None:
+    routes = table(route(to=("default",)), route(when="data.Missing == 1", to=("stream",)))
     with pytest.raises(FilterFailed) as raised:
-        outputs(table(route(when="data.Missing == 1", to=("stream",))), message(data={"Secret": "hunter2"}))
+        outputs(routes, message(data={"Secret": "hunter2"}))
+    assert str(raised.value).startswith("the filter of route 2 has no answer: ")
     assert "Missing" in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
