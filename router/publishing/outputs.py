@@ -1,7 +1,7 @@
 """The outputs of a process, each with its senders: made, opened at the start, kept and closed together. No other module opens one.
 
-With one output a start ends with the output's error. With several it ends with an error that lasts (rights, configuration), which names the output;
-one that is only away holds up its own changes, and is tried again beside the routing. Decides nothing about messages.
+With one output a start ends with the output's error. With several it ends with a fault of the configuration, or when none can be used. One that is
+away, or that lacks a right, a place or a login, holds up its own changes, and is tried again beside the routing. Decides nothing about messages.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -127,9 +127,9 @@ class Outputs:
             self._tell_away(self.opened[name], error)
 
     def _heard(self, start: _Start, stop: threading.Event) -> Iterator[tuple[str, DStreamError]]:
-        """The outputs that are away, as long as a start waits. Raises an error that lasts, or the first if no output works."""
-        until, works, first = None, False, None
-        left = set(self.opened)
+        """The outputs that cannot be used, as long as a start waits. Raises a fault of the configuration, and what all met if none works."""
+        until, works = None, False
+        left, met = set(self.opened), list[DStreamError]()
         while left and not stop.is_set():
             if until is not None and time.monotonic() >= until:
                 return
@@ -140,15 +140,15 @@ class Outputs:
             left.discard(name)
             if error is None:
                 works, until = True, until or time.monotonic() + self._within
-            elif isinstance(error, TransientError) and not isinstance(error, Stopped):
-                first = first or _naming(name, error)
+            elif isinstance(error, (TransientError, PermanentError)):
+                met.append(_naming(name, error))
                 yield name, error
             else:
                 raise _naming(name, error)
         if stop.is_set():
             raise Stopped("asked to stop")
-        if not works and first is not None:
-            raise first
+        if not works and met:
+            raise _together(met)
 
     def _attempt(self, each: Opened, start: _Start, stop: threading.Event) -> None:
         error = None
@@ -164,6 +164,8 @@ class Outputs:
         if error is None:
             self._tell_back(each)
         else:
+            if isinstance(error, PermanentError):
+                self._tell_away(each, error)  # until now the log says that it has not answered
             self._try_again(each, error)
 
     def _open_one(self, each: Opened, stop: threading.Event) -> None:
@@ -178,8 +180,6 @@ class Outputs:
     def _open_later(self, each: Opened, error: DStreamError) -> None:
         """Until it works, or a stop. Meanwhile its publishers are tried by what is sent to them."""
         failures, reported = 1, isinstance(error, PermanentError)
-        if reported:
-            self._tell_away(each, error)
         while not self._stop.wait(self._again.delay(failures)):
             try:
                 self._open_one(each, self._stop)
@@ -259,8 +259,23 @@ def most_links_of(settings: RouterSettings, *, slots: int) -> int:
 
 
 def _naming(name: str, error: DStreamError) -> DStreamError:
-    """The same error with the output's name."""
+    """An error of the same kind with the output's name; a stop stays one."""
+    if isinstance(error, Stopped):
+        return error
     if isinstance(error, ConfigurationError):
         return ConfigurationError([f"output {name}: {problem}" for problem in error.problems], hint=error.hint)
-    error.message = f"output {name}: {error.message}"
+    kind = PermanentError if isinstance(error, PermanentError) else TransientError
+    named = kind(f"output {name}: {error.message}", hint=error.hint)
+    named.__cause__ = error
+    return named
+
+
+def _together(met: Sequence[DStreamError]) -> DStreamError:
+    """What all outputs met, as one error: it lasts if one of them does, as only a person can end that."""
+    lasting = [error for error in met if isinstance(error, PermanentError)]
+    first = (lasting or met)[0]
+    rest = [str(error) for error in met if error is not first]
+    kind = PermanentError if lasting else TransientError
+    error = kind("; ".join([*rest, first.message]), hint=first.hint)
+    error.__cause__ = first
     return error

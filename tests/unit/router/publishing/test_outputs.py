@@ -13,7 +13,15 @@ from structlog.testing import capture_logs
 
 from common.bus.ports import OpenableSender, Provision
 from common.check import Finding
-from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
+from common.errors import (
+    ConfigurationError,
+    DStreamError,
+    EntityMissing,
+    EntityUnavailable,
+    PermanentError,
+    Stopped,
+    TransientError,
+)
 from common.message import Message
 from common.names import Origin, TableName
 from common.retry import Backoff
@@ -124,20 +132,35 @@ def test_each_output_has_senders_to_its_own_places(world: World) -> None:
     assert [shelf.closed for shelf in world.shelves.values()] == [True, True]
 
 
-@pytest.mark.parametrize(
-    "error", [PermanentError("Send is missing", hint="grant it"), ConfigurationError(["bad address"])]
-)
-def test_a_fault_that_lasts_ends_the_start_and_names_the_output(world: World, error: DStreamError) -> None:
-    world.shelves["stream"].faults.append(error)
-    with pytest.raises(type(error), match="output stream: "):
+def test_a_fault_of_the_configuration_ends_the_start_and_names_the_output(world: World) -> None:
+    world.shelves["stream"].faults.append(ConfigurationError(["bad address"]))
+    with pytest.raises(ConfigurationError, match="output stream: bad address"):
         world.outputs.open(world.stop)
 
 
-def test_the_start_ends_when_no_output_works(world: World) -> None:
-    for shelf in world.shelves.values():
-        shelf.faults.append(TransientError("no route to host"))
-    with pytest.raises(TransientError, match=r"output .*: no route to host"):
+@pytest.mark.parametrize("kind", [TransientError, PermanentError, EntityUnavailable])
+def test_the_start_ends_when_no_output_works_and_says_why_of_each(world: World, kind: type[DStreamError]) -> None:
+    world.shelves["default"].faults.append(TransientError("no route to host"))
+    world.shelves["stream"].faults.append(kind("it may not be used", hint="grant it"))
+    with pytest.raises(kind if kind is TransientError else PermanentError) as raised:
         world.outputs.open(world.stop)
+    assert "output default: no route to host" in str(raised.value)
+    assert "output stream: it may not be used (grant it)" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [PermanentError, EntityUnavailable, EntityMissing])
+def test_a_missing_right_place_or_login_holds_up_its_own_output_alone(world: World, kind: type[DStreamError]) -> None:
+    world.shelves["stream"].faults.extend([kind("the password is wrong", hint="correct it")] * 3)
+    with capture_logs() as logs:
+        world.outputs.open(world.stop)
+        world.outputs.publishers["default"][PERSONS].send([Message(b"{}", "1")])
+        eventually(lambda: any(line["event"] == "output available again" for line in logs))
+    told = [line for line in logs if line["event"].startswith("output")]
+    assert [(line["log_level"], line["event"]) for line in told] == [
+        ("error", "output unavailable"),
+        ("info", "output available again"),
+    ]
+    assert (told[0]["output"], told[0]["error"], told[0]["hint"]) == ("stream", "the password is wrong", "correct it")
 
 
 def test_one_that_is_away_holds_up_itself_alone_until_it_is_back(world: World) -> None:
