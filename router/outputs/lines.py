@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Literal, NoReturn
 
 from common.config.settings import Location
 from common.message import Message, Opaque, PropertyValue
+
+_BEGIN, _END = set(b"{"), set(b"}")
 
 Line = Literal["body", "message"]
 """What a line holds: the body alone, or the message with its id, session and properties."""
@@ -25,6 +27,21 @@ class NotALine(ValueError):
 def line(message: Message, form: Line) -> bytes:
     """With its line end. Raises NotALine."""
     return (document(message.body) if form == "body" else _whole(message)) + b"\n"
+
+
+def plain_lines(messages: Sequence[Message]) -> list[bytes] | None:
+    """`line` of each body, looked at all at once; None where one of them is not an object that already is on one line, in UTF-8."""
+    bodies = [message.body for message in messages]
+    if not all(bodies) or {body[0] for body in bodies} != _BEGIN or {body[-1] for body in bodies} != _END:
+        return None
+    whole = b"".join(bodies)
+    if b"\n" in whole or b"\r" in whole:
+        return None
+    try:
+        _text(whole)  # each ends in ASCII, so what is text together is text alone
+    except NotALine:
+        return None
+    return [body + b"\n" for body in bodies]
 
 
 def binary_without_message(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -55,8 +72,6 @@ def document(body: bytes) -> bytes:
 
 
 def _text(body: bytes) -> str:
-    if body.isascii():
-        return body.decode("ascii")
     try:
         return body.decode()
     except UnicodeDecodeError as error:

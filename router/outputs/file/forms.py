@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import BinaryIO
 
 from common.message import Message
 from router.outputs.file.settings import FileSettings
 from router.outputs.file.store import Conversion
-from router.outputs.lines import line
+from router.outputs.lines import line, plain_lines
 
 _PIECE = 1 << 20
 _LEVEL = 6
@@ -24,14 +24,16 @@ class Form:
         self.ending = settings.ending
         self._conversions: dict[str, Conversion | None] = {"jsonl": None, "jsonl.gz": _zipped}
         self._line: Callable[[Message], bytes] = lambda message: line(message, settings.line)
+        self._bodies = settings.format == "jsonl" and settings.line == "body"
         if settings.format == "parquet":
             from router.outputs.file.parquet import conversion, staged_line
 
             self._line, self._conversions["parquet"] = staged_line, conversion(settings.compressed)
 
-    def line(self, message: Message) -> bytes:
-        """Raises NotALine."""
-        return self._line(message)
+    def lines(self, messages: Sequence[Message]) -> Iterable[bytes]:
+        """The line of each. Raises NotALine at the first message that cannot be one."""
+        plain = plain_lines(messages) if self._bodies else None
+        return map(self._line, messages) if plain is None else plain
 
     def conversion(self, ending: str) -> Conversion | None:
         """Of files with this ending, which another configuration may have left. Raises KeyError for a form that this one does not know."""

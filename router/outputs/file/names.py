@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, Literal
 
 from common.message import Message, Property
@@ -86,5 +87,6 @@ def lsn_of(message: Message) -> str:
     return found.lower() if isinstance(found, str) and _lsn(found) else NO_LSN
 
 
+@lru_cache(maxsize=256)
 def _written(opened: datetime) -> str:
     return f"{opened:%Y%m%dT%H%M%S}{opened.microsecond // 1000:03}Z"

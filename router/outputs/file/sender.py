@@ -58,12 +58,13 @@ class FileSender:
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         lines: list[bytes] = []
-        for at, message in enumerate(messages):
-            try:
-                lines.append(self._form.line(message))
-            except NotALine as error:
-                self._add(messages, lines, left or for_ever)
-                raise MessageUnwritable(self._folder, message, str(error), at=at, accepted=range(at)) from error
+        try:
+            for line in self._form.lines(messages):
+                lines.append(line)
+        except NotALine as error:
+            at = len(lines)
+            self._add(messages, lines, left or for_ever)
+            raise MessageUnwritable(self._folder, messages[at], str(error), at=at, accepted=range(at)) from error
         self._add(messages, lines, left or for_ever)
 
     def _add(self, messages: Sequence[Message], lines: list[bytes], left: TimeLeft) -> None:

@@ -4,9 +4,11 @@ import base64
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.message import Message, Opaque
-from router.outputs.lines import Line, NotALine, line
+from router.outputs.lines import Line, NotALine, line, plain_lines
 
 
 def made(body: bytes, form: Line = "body") -> bytes:
@@ -28,6 +30,36 @@ def test_a_line_never_ends_inside_of_a_message() -> None:
     assert b"\r" not in text
     assert b"2.50" in text
     assert json.loads(text) == json.loads(body)
+
+
+_BODIES = st.lists(
+    st.sampled_from(
+        [
+            '{"a":"Wałęsa"}'.encode(),
+            b"{}",
+            b'{"a":1}',
+            b"{",
+            b"}",
+            b"",
+            b"{\n}",
+            b"{}\n{}",
+            b"{\r}",
+            b'{"\xc5',
+            b'\x82"}',
+            b"[]",
+        ]
+    ),
+    max_size=4,
+)
+
+
+@given(bodies=_BODIES)
+def test_bodies_that_are_looked_at_together_make_the_same_lines(bodies: list[bytes]) -> None:
+    found = plain_lines([Message(body, "id") for body in bodies])
+    if found is not None:
+        assert found == [made(body) for body in bodies]
+    elif bodies:
+        assert any(body[:1] + body[-1:] != b"{}" or b"\n" in body or b"\r" in body for body in bodies)
 
 
 def test_a_message_without_a_body_is_null() -> None:
