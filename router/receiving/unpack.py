@@ -33,8 +33,10 @@ class _Pack:
     delivery: Delivery
     count: int
     left: int
-    poison: list[tuple[str, str]] = field(default_factory=list)
-    """Reason and description of each change that could not be set aside alone."""
+    poison: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Reason and description of each change that could not be set aside alone, by its place."""
+    taken: bool = False
+    """The broker has made it a dead letter."""
 
 
 @dataclass(slots=True)
@@ -163,8 +165,9 @@ class UnpackingReceiver:
         packs = {id(each.pack): each.pack for each in deliveries if isinstance(each, _Change)}
         for pack in packs.values():
             if pack.poison and not pack.left:
-                reason, description = pack.poison[0][0], _told(pack)
+                reason, description = next(iter(pack.poison.values()))[0], _told(pack)
                 self.inner.dead_letter(pack.delivery, reason=reason, description=description)
+                pack.taken = True
                 log.warning(
                     "pack dead-lettered whole",
                     session=self.session_id,
@@ -181,7 +184,7 @@ class UnpackingReceiver:
             return
         if not self._sent_alone(delivery, reason, description):
             told = f"{delivery.message.message_id} ({reason}: {description})"
-            delivery.pack.poison.append((reason, told))
+            delivery.pack.poison[delivery.place] = (reason, told)
         if self.settle_many([delivery]):
             raise TransientError("the lock of a packed message was lost before it was completed")
 
@@ -241,6 +244,11 @@ class UnpackingReceivers:
         return None if receiver is None else UnpackingReceiver(receiver, self.resend, self.seen, self.goes_on)
 
 
+def in_its_pack(delivery: Delivery) -> bool:
+    """Whether this change was dead-lettered and is only noted as poison yet: if its pack comes again, this must be found out again."""
+    return isinstance(delivery, _Change) and delivery.place in delivery.pack.poison and not delivery.pack.taken
+
+
 def _whole(delivery: Delivery, *, finished: bool = False) -> Delivery | None:
     """The broker's delivery; None for a change whose pack must not be completed (yet), if that was asked."""
     if isinstance(delivery, _Change):
@@ -250,7 +258,7 @@ def _whole(delivery: Delivery, *, finished: bool = False) -> Delivery | None:
 
 def _told(pack: _Pack) -> str:
     """The poison first: the adapter cuts what is too long."""
-    count, poison = pack.count, "; ".join(told for _, told in pack.poison)
+    count, poison = pack.count, "; ".join(told for _, told in pack.poison.values())
     if len(pack.poison) == count:
         return f"all {count} changes of this pack are poison: {poison}"
     others = "were delivered, or set aside alone"

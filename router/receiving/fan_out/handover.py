@@ -242,12 +242,13 @@ class FanOut:
         for entry in poisoned:
             assert entry.poison is not None
             self._dead_letter(session, *entry.poison)
+        session.unpin()
 
     def _dead_letter(self, session: Session, poison: Poison, output: str) -> None:
         session.receiver.renew(session.held() or [poison.delivery])
         message = poison.delivery.message
         session.receiver.dead_letter(poison.delivery, reason=poison.reason, description=poison.description)
-        session.dead_lettered(poison.delivery.position)
+        session.dead_lettered(poison.delivery)
         self.means.tally.count_dead_letter(poison.reason)
         log.warning(
             "message dead-lettered",

@@ -23,6 +23,7 @@ from router.receiving.fan_out.courier import Attempts, Courier, Couriers
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
 from router.receiving.fan_out.progress import Position, Rereads
 from router.receiving.fan_out.routing import Place, Streams
+from router.receiving.unpack import in_its_pack
 from router.routes import Poison
 from router.tally import Tally
 
@@ -84,6 +85,8 @@ class Session:
         self._done: deque[Entry] = deque()
         self._open: dict[Entry, frozenset[str]] = {}
         """Without a session: what was received and not settled, with its targets."""
+        self._set_aside: list[Delivery] = []
+        """Dead-lettered, and the watermarks of outputs that refused them still stay before them."""
         self._last: Position | None = None
         self._until = -math.inf
         self._written: bytes | None = None
@@ -146,10 +149,19 @@ class Session:
             self._open.pop(entry, None)
             yield entry
 
-    def dead_lettered(self, position: Position) -> None:
+    def dead_lettered(self, delivery: Delivery) -> None:
+        self._set_aside.append(delivery)
+
+    def unpin(self) -> None:
+        """Let watermarks pass what the broker has as dead letters. Poison that is only noted with its pack would be lost with this process."""
+        if not self._set_aside:
+            return
+        still = [delivery for delivery in self._set_aside if in_its_pack(delivery)]
         with self._guard:
-            for lane in self._lanes.values():
-                lane.unpin(position)
+            for delivery in self._set_aside:
+                for lane in self._lanes.values() if delivery not in still else ():
+                    lane.unpin(delivery.position)
+        self._set_aside = still
 
     def held(self) -> Sequence[Delivery]:
         """What has a lock of its own."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from common.bus.ports import MessageRefused, OutOfTime, SendInterrupted, TimeLeft, for_ever
+from common.errors import PermanentError
 from common.message import Message
 from router.publishing.turns import nothing
 from router.receiving.fan_out.behind import Behind
@@ -225,15 +226,17 @@ class Direct:
 
 
 class Back:
-    """A sender to the ingest queue, for poison in packs."""
+    """A sender to the ingest queue, for poison in packs. `may`: whether it has the right."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, *, may: bool) -> None:
+        self._broker, self._may = broker, may
 
     def batch_bytes(self) -> int:
         return 200_000
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        if not self._may:
+            raise PermanentError("no right to send")
         for message in messages:
             self._broker.put(message)
 
@@ -256,7 +259,9 @@ class Router:
         memory: float,
         others: bool,
         strict: bool,
+        resends: bool = True,
     ) -> None:
+        self.resends = resends
         self.world, self.broker, self.life, self.routing = world, broker, life, routing
         self.room, self.memory = room, memory
         self.stop = Stop(world)
@@ -278,7 +283,9 @@ class Router:
         self.actors.append(world.spawn(self._park, "parking", life))
 
     def _slot(self) -> None:
-        receivers = UnpackingReceivers(VirtualReceivers(self.broker, self.life), lambda: Back(self.broker))
+        receivers = UnpackingReceivers(
+            VirtualReceivers(self.broker, self.life), lambda: Back(self.broker, may=self.resends)
+        )
         slot = Forwarder(
             receivers,
             None,  # type: ignore[arg-type]

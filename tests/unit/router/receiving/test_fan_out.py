@@ -12,8 +12,10 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
+from common.bus.packing import is_pack, packed
+from common.bus.ports import TimeLeft
 from common.cel.filters import FilterFailed
-from common.errors import TransientError
+from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.publishing.publisher import Publisher
@@ -28,9 +30,10 @@ from router.receiving.gate import Gate
 from router.receiving.pace import Pace
 from router.receiving.parking import Parking
 from router.receiving.slot import Forwarder
+from router.receiving.unpack import UnpackingReceivers
 from router.settings import OnPoison
 from router.tally import Tally
-from tests.fakes.bus import FakeBroker, FakeEntity, Held
+from tests.fakes.bus import FakeBroker, FakeEntity, FakeSender, Held
 
 QUICK = Backoff(first=0.001, longest=0.001)
 AWAY = Backoff(first=3600.0, longest=3600.0)
@@ -74,13 +77,16 @@ class Bench:
         on_poison: OnPoison = "dead_letter",
         room: int = 8,
         memory: float = float("inf"),
+        broker: FakeBroker | None = None,
     ) -> None:
-        self.broker = FakeBroker()
-        self.queue = self.broker.create("ingest", sessions=sessions)
+        """`broker`: of an earlier life of the router."""
+        self.broker = broker or FakeBroker()
+        here = self.broker.entities_by_name
+        self.queue = here.get("ingest") or self.broker.create("ingest", sessions=sessions)
         self.stop = threading.Event()
         self.tally = Tally()
         self.behind = Behind()
-        self.outputs = {name: self.broker.create(name) for name in outputs}
+        self.outputs = {name: here.get(name) or self.broker.create(name) for name in outputs}
         self.streams = {name: Publishers([Aliased(name, self.broker, backoff)], tally=self.tally) for name in outputs}
         self.parking = Parking(self.stop, room=room, memory=memory)
         self.elsewhere: dict[str, str] = {}
@@ -218,6 +224,39 @@ def test_a_message_that_one_output_refuses_is_dead_lettered_when_the_others_have
     [(message, reason, description)] = bench.queue.dead
     assert (message.message_id, reason) == ("2", "Refused")
     assert description.startswith("output b: ")
+
+
+class NoRight(FakeSender):
+    """To the ingest queue."""
+
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        raise PermanentError("no right to send")
+
+
+def test_poison_in_a_pack_that_cannot_be_sent_alone_is_found_again_by_the_next_router() -> None:
+    """The first one has noted it, and stops before the pack is settled."""
+    bench = Bench("a", "b", backoff=AWAY)
+    of = {1: "a"}
+    changes = [
+        Message(b'{"n":%d}' % n, str(n), "persons", application_properties={"destination": of.get(n, "all")})
+        for n in range(4)
+    ]
+    bench.queue.held += [Held(parcel.message) for parcel in packed(changes, most=10, limit=100_000)]
+    assert len(bench.queue.held) == 1
+    for life in (bench, Bench("a", "b", broker=bench.broker)):
+        life.outputs["a"].refuses = ["1"]
+        life.slot.receivers = UnpackingReceivers(life.receivers, lambda: NoRight(bench.broker, "ingest"))
+    bench.outputs["b"].faults.append(TransientError("away"))
+    bench.run(until=lambda: ids(bench.outputs["a"]) == [0, 2, 3] and bench.tally.dead_lettered.total() == 1)
+    assert len(bench.queue.held) == 1
+    assert read(bench.queue.states["persons"], "one", ["a", "b"])["a"] == (bench.queue.held[0].number, 0)
+    life.run()
+    assert ids(bench.outputs["a"]) == [0, 2, 3]
+    assert ids(bench.outputs["b"]) == [0, 2, 3]
+    [(message, reason, description)] = bench.queue.dead
+    assert is_pack(message)
+    assert reason == "Refused"
+    assert description.startswith("of the 4 changes of this pack 1 are poison")
 
 
 def test_with_on_poison_stop_the_session_stops_where_one_output_refuses() -> None:
