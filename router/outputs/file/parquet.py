@@ -49,6 +49,7 @@ SCHEMA: Final = pa.schema(
 
 _HELD = (Property.DATABASE, Property.SCHEMA, Property.TABLE, Property.OPERATION, Property.LSN, Property.SCHEMA_VERSION)
 _INTEGERS = range(-(1 << 31), 1 << 31)
+_LONG = range(-(1 << 63), 1 << 63)
 
 _beside = json.JSONDecoder().raw_decode
 
@@ -101,7 +102,7 @@ def _of_body(body: str) -> Mapping[str, Any]:
         return {"body": None if body == "null" else body}
     return {
         "lsn": native.lsn,
-        "command_id": native.command_id,
+        "command_id": native.command_id if native.command_id in _LONG else None,
         "seqval": native.seqval,
         "operation_id": native.operation_id if native.operation_id in _INTEGERS else None,
         "commit_time": _moment(native.commit_time),

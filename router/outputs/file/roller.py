@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import structlog
 
-from common.errors import DStreamError, TransientError
+from common.errors import DStreamError, TransientError, unforeseen
 from router.outputs.file.forms import Form
 from router.outputs.file.names import Staged
 from router.outputs.file.rolling import Limits
@@ -21,6 +20,9 @@ from router.outputs.file.store import Store
 
 ENOUGH = 60.0
 """Seconds without a finished file after which nothing more is accepted: consumers get nothing, and open files grow in number."""
+
+_ALL = ""
+"""Stands for every folder, where the files cannot even be listed."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +44,8 @@ class Roller:
         self._wake = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
-        self._failed_since: float | None = None
+        self._failing: dict[str, float] = {}
+        """Since when the files of a folder cannot be finished."""
         self._unreadable: set[Staged] = set()
         self._mine: set[str] = set()
 
@@ -58,12 +61,13 @@ class Roller:
         """Look soon: a file is complete."""
         self._wake.set()
 
-    def check(self) -> None:
-        """Raises TransientError when files have not been finished for so long that no more lines should be added."""
-        since = self._failed_since
+    def check(self, folder: str) -> None:
+        """Raises TransientError when files of `folder` have not been finished for so long that no more lines should be added to it."""
+        failing = self._failing
+        since = min((failing[each] for each in (folder, _ALL) if each in failing), default=None)
         if since is not None and self._clock() - since > ENOUGH:
             raise TransientError(
-                f"adding to files in {self._store.where}: for {self._clock() - since:.0f} s no file could be finished",
+                f"adding to files of {folder} in {self._store.where}: for {self._clock() - since:.0f} s no file could be finished",
                 hint='the line "files cannot be finished" in the log has the cause',
             )
 
@@ -76,21 +80,50 @@ class Roller:
             thread.join(seconds)
 
     def look(self, *, last: bool = False) -> None:
-        """Seal what is complete, and finish what is sealed. `last`: no line comes from this process any more. Raises DStreamError."""
-        for staged in self._store.staged():
-            complete = (last and staged.folder in self._mine) or self._limits.reached(
-                staged.name, staged.size, now=self._now()
-            )
-            if staged.state == "open" and complete:
-                self._store.seal(staged)
-        for staged in self._store.staged():
-            if staged.state == "sealed" and staged not in self._unreadable:
-                self._finish(staged)
+        """Seal what is complete, and finish what is sealed, each by itself. `last`: no line comes from this process any more."""
+        failed: dict[str, Exception] = {}
+        try:
+            for staged in self._store.staged():
+                complete = (last and staged.folder in self._mine) or self._limits.reached(
+                    staged.name, staged.size, now=self._now()
+                )
+                if staged.state == "open" and complete:
+                    self._try(self._store.seal, staged, failed)
+            for staged in self._store.staged():
+                if staged.state == "sealed" and staged not in self._unreadable:
+                    self._try(self._finish, staged, failed)
+        except Exception as error:
+            failed[_ALL] = error
+        self._note(failed)
+
+    @staticmethod
+    def _try(step: Callable[[Staged], object], staged: Staged, failed: dict[str, Exception]) -> None:
+        """One file that cannot be finished holds up no other folder."""
+        try:
+            step(staged)
+        except Exception as error:
+            failed.setdefault(staged.folder, error)
+
+    def _note(self, failed: Mapping[str, Exception]) -> None:
+        """Log what fails from now on, and what works again, once."""
+        before, now = self._failing, self._clock()
+        self._failing = {folder: before.get(folder, now) for folder in failed}
+        for folder, error in failed.items():
+            if folder in before:
+                continue
+            why = error.message if isinstance(error, DStreamError) else unforeseen(error)
+            hint = error.hint if isinstance(error, DStreamError) else None
+            log.warning("files cannot be finished", where=self._where(folder), error=why, hint=hint)
+        for folder in before.keys() - failed.keys():
+            log.info("files are finished again", where=self._where(folder))
+
+    def _where(self, folder: str) -> str:
+        return self._store.where if folder == _ALL else f"{self._store.where}: {folder}"
 
     def _finish(self, staged: Staged) -> None:
         try:
             self._store.finish(staged, self._form.conversion(staged.name.ending))
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, OverflowError) as error:
             self._unreadable.add(staged)
             unknown = isinstance(error, KeyError)
             log.error(
@@ -105,24 +138,8 @@ class Roller:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            self._attempt()
+            self.look()
             self._wake.wait(self._limits.look)
             if not self._over.is_set():
                 self._wake.clear()
-        with suppress(DStreamError):
-            self.look(last=True)
-
-    def _attempt(self) -> None:
-        try:
-            self.look()
-        except DStreamError as error:
-            if self._failed_since is None:
-                self._failed_since = self._clock()
-                log.warning("files cannot be finished", where=self._store.where, error=error.message, hint=error.hint)
-        except Exception:
-            self._failed_since = self._failed_since or self._clock()
-            log.exception("files cannot be finished", where=self._store.where)
-        else:
-            if self._failed_since is not None:
-                log.info("files are finished again", where=self._store.where)
-            self._failed_since = None
+        self.look(last=True)

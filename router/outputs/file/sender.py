@@ -74,7 +74,7 @@ class FileSender:
             raise OutOfTime(f"adding to {self._folder}: the lock does not last long enough")
         until = time.monotonic() + seconds
         try:
-            self._roller.check()
+            self._roller.check(self._folder)
             self._roller.start(self._folder)
             there = self._already_there(lines, until)
             if there < len(lines):

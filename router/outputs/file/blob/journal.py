@@ -97,6 +97,8 @@ class BlobJournal:
         """False when the blob is not as it was known to be. Raises AzureError when it is not known whether `data` is there."""
         doubted = self._in_doubt is not None and self._in_doubt.startswith(data)
         while True:
+            if time.monotonic() >= until:  # nobody waits any longer, and another process may have added newer lines
+                raise TransientError(f"adding to {self._folder}: the storage account took too long")
             try:
                 answer = file.blob.append_block(data, etag=file.etag, match_condition=MatchConditions.IfNotModified)
             except AzureError as error:

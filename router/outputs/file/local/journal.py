@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -46,9 +47,12 @@ class LocalJournal:
     def append(self, data: bytes, *, lsn: str, seconds: float) -> None:
         """See the port. The lock is given back before the file is flushed, so that others add meanwhile: their lines are behind these."""
         with translating(f"writing to {self._room}", str(self._root)):
+            until = time.monotonic() + seconds
             make_folders(self._room, self._root, durably=self._durably)
             with self._lock.held(seconds):
                 self._open(lsn)
+                if time.monotonic() >= until:  # nobody waits any longer, and another process may have added newer lines
+                    raise TransientError(f"writing to {self._room}: the file system took more than {seconds:.0f} s")
                 self._add(data)
             if self._durably:
                 self._sync(seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -237,15 +238,40 @@ def test_when_no_file_can_be_finished_for_long_nothing_more_is_accepted(store: F
     rolls = roller(store, clock=lambda: now[0])
     store.error = TransientError("full")
     with capture_logs() as logs:
-        rolls._attempt()
+        rolls.look()
         now[0] = ENOUGH
-        rolls._attempt()
-        rolls.check()
+        rolls.look()
+        rolls.check(FOLDER)
         now[0] += 1
         with pytest.raises(TransientError, match="no file could be finished"):
-            rolls.check()
+            rolls.check(FOLDER)
         store.error = None
-        rolls._attempt()
-    rolls.check()
+        rolls.look()
+    rolls.check(FOLDER)
 
     assert [each["event"] for each in logs] == ["files cannot be finished", "files are finished again"]
+
+
+def test_a_file_that_cannot_be_finished_holds_up_its_own_folder_alone(store: FakeStore) -> None:
+    now = [0.0]
+    rolls = roller(store, clock=lambda: now[0])
+    bad, good = file(NOW, "sealed"), file(NOW, "sealed")
+    bad, good = replace(bad, folder="d/bad"), replace(good, folder="d/good")
+    store.files += [bad, good]
+    finish = store.finish
+
+    def finishing(staged: Staged, conversion: Conversion | None) -> bool:
+        if staged is bad:
+            raise TransientError("a plain file is where a folder must be")
+        return finish(staged, conversion)
+
+    store.finish = finishing  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        rolls.look()
+        now[0] = ENOUGH + 1
+        rolls.look()
+    assert store.files == [bad]
+    rolls.check("d/good")
+    with pytest.raises(TransientError, match="d/bad"):
+        rolls.check("d/bad")
+    assert [each["event"] for each in logs] == ["files cannot be finished"]
