@@ -31,6 +31,8 @@ _FORGET_EVERY: Final = 600.0
 _FORGET_AT_ONCE: Final = 5_000
 _SWEPT_PAGES: Final = 8_192
 """Of a table, in one transaction: 64 MB."""
+_NOT_SWEPT: Final = ("", 0)
+"""Of which gap, and up to which page: what another router has swept meanwhile says nothing of the next gap."""
 _EVENTS = "set ingester.shape.schema_events = true and take a snapshot of the table, or create it yourself (docs/outputs/postgres.md)"
 
 log = structlog.get_logger(__name__)
@@ -48,7 +50,7 @@ class Target:
         self._table: Table | None = None
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._begun: dict[str, str] = {}
-        self._swept_to = 0
+        self._swept = _NOT_SWEPT
         self._forget_at = 0.0
 
     @property
@@ -59,6 +61,7 @@ class Target:
         """Look the table up again before it is used next."""
         self._table = None
         self._layouts.clear()
+        self._swept = _NOT_SWEPT
 
     def look(self, connection: Timed) -> None:
         """Raises EntityMissing, EntityUnavailable, psycopg.Error. A table that a schema event may create need not be there."""
@@ -128,14 +131,15 @@ class Target:
         if self._table is None:
             raise self._missing()
         pages = connection.execute(statements.PAGES, (self._place,)).fetchone()
-        to = self._swept_to + _SWEPT_PAGES
+        first = self._swept[1] if self._swept[0] == due[0] else 0
+        to = first + _SWEPT_PAGES
         text = statements.sweep(self._table, self._own)
-        self._commit(connection, [(text, (self._swept_to, to, before(due[0]), self._place))])
-        self._swept_to = to
+        self._commit(connection, [(text, (first, to, before(due[0]), self._place))])
+        self._swept = due[0], to
         if pages is not None and to < pages[0]:
             return False
         self._commit(connection, [(statements.swept(self._own), (self._place, due[0]))])
-        self._swept_to = 0
+        self._swept = _NOT_SWEPT
         log.info("rows that were deleted in a gap are removed", table=self._place, behind=due[0])
         return True
 

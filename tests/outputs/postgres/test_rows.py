@@ -374,6 +374,29 @@ def test_a_large_sweep_goes_on_where_it_stopped(copy: Copy, monkeypatch: pytest.
     assert copy.rows() == [(5, "read")]
 
 
+def test_an_interrupted_sweep_that_another_router_has_ended_leaves_the_next_gap_alone(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.outputs.postgres.target._SWEPT_PAGES", 1)
+    feed, other = copy.feed, copy.output.sender(copy.stream)
+    rows = [{"ID": number, "Name": "x" * 200} for number in range(400)]
+    copy.send(*(feed.insert(row) for row in rows))
+    gap = [feed.gap(1000), *(feed.read(row, lsn=1000, snapshot="one", last=row["ID"] == 399) for row in rows)]
+    left = iter([30.0] * 8 + [0.0] * 10)
+    with pytest.raises(OutOfTime):
+        copy.sender.send(gap, left=lambda: next(left))
+    assert copy.world.server.rows(_SWEEPS.format(copy.stream.destination)) != [("",)]
+    other.send(gap)
+    assert copy.world.server.rows(_SWEEPS.format(copy.stream.destination)) == [("",)]
+    copy.run("VACUUM FULL TABLE_")
+    kept = [feed.read(row, lsn=2000, snapshot="two", last=row["ID"] == 399) for row in rows[300:]]
+    copy.send(feed.gap(2000), *kept)
+    assert len(copy.rows()) == 100
+
+
+_SWEEPS = "SELECT gap FROM dstream.target_tables WHERE target = '{}'"
+
+
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
     from common.names import TRANSACTIONS
 
