@@ -47,6 +47,7 @@ _BUSY_HINT = (
 _RIGHT_HINT = (
     "give the user of this output the rights on docs/outputs/elasticsearch.md, or correct its user, key or token"
 )
+_STRANGE_HINT = "the answer is none that Elasticsearch or OpenSearch gives: check urls, and what is in between"
 _MISSING_HINT = 'create the index, for example with provision = "create" or by what dstream plan prints'
 _BLOCKS: Final = {
     "read-only-allow-delete": "its disks are nearly full: free space; the block is removed by itself, on old servers by hand",
@@ -97,14 +98,13 @@ def of_error(status: int, error: object) -> Answer:
         return Answer(Fate.LATER, words)
     if status in (400, 413, 422):
         return _of_content(words, kind, reason)
-    return Answer(
-        Fate.LATER,
-        words,
-        "the answer is none that Elasticsearch or OpenSearch gives: check urls, and what is in between",
-    )
+    return Answer(Fate.LATER, words, _STRANGE_HINT)
 
 
 def _of_content(words: str, kind: str, reason: str) -> Answer:
+    """A 413 without a type is about a size all the same; another answer without one is not about what was sent."""
+    if not kind and not words.startswith("413"):
+        return Answer(Fate.LATER, words, _STRANGE_HINT)
     for begin, hint in _UNFIT.items():
         if begin in reason:
             return Answer(Fate.UNFIT, f"{words}: {begin}", hint)

@@ -97,6 +97,9 @@ def test_a_stale_answer_has_the_present_version() -> None:
         (403, b"<html>no</html>", Fate.UNFIT),
         (404, b'{"error":"no handler"}', Fate.MISSING),
         (413, b"<html>too large</html>", Fate.REFUSED),
+        (400, b"<html>bad request</html>", Fate.LATER),
+        (422, b'{"message":"no"}', Fate.LATER),
+        (400, b'{"error":{"type":"illegal_argument_exception","reason":"no"}}', Fate.REFUSED),
         (429, b"", Fate.BUSY),
         (502, b"<html>bad gateway</html>", Fate.LATER),
         (
