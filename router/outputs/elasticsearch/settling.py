@@ -17,7 +17,10 @@ def again(operation: Operation, stale: Answer, found: Found | None) -> Versioned
     if operation.position is None:
         return None
     if found is not None:
-        if found.position is not None and found.position >= operation.position.text:
+        text = operation.position.text
+        if found.position is not None and (
+            found.position > text or (found.position == text and not operation.position.of_read)
+        ):
             return None
         return above(found.version, operation.position)
     current = stale.current if stale.current is not None else version_of(operation.position)

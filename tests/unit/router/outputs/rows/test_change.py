@@ -163,10 +163,18 @@ def test_the_text_of_a_position_compares_as_the_position(one: Position, other: P
     assert len(one.text) == 52
 
 
-def test_a_row_of_a_snapshot_is_below_the_changes_of_the_commit_that_it_names() -> None:
+def test_a_row_of_a_snapshot_is_behind_the_changes_of_the_commit_that_it_names() -> None:
     read = changed("read").position
-    assert read < changed("insert").position
-    assert read.lsn == changed("insert").position.lsn
+    for other in (changed("insert").position, Position(read.lsn, 0xFFFFFFFF, "f" * 20, 4)):
+        assert (read > other, read.text > other.text, read.lsn, other.of_read) == (True, True, other.lsn, False)
+    assert read < Position(f"{int(read.lsn, 16) + 1:020x}", 0, "0" * 20, 1)
+    assert (read.of_read, len(read.text)) == (True, 52)
+
+
+@pytest.mark.parametrize("metadata", [{"CommandID": -1}, {"CommandID": 2**70}, {"OperationID": 15}])
+def test_numbers_that_no_server_has_are_refused(metadata: dict[str, int]) -> None:
+    with pytest.raises(NotNative, match="out of range"):
+        changed("insert", metadata=metadata)
 
 
 def test_keys_are_found_by_table_in_any_case() -> None:
