@@ -53,13 +53,14 @@ class Operation(NamedTuple):
 @dataclass
 class Chunk:
     """`operations`: one for each id. `of`: for each message, the ids that must be right before it is accepted. `unwritable`: messages that cannot
-    be applied, each with the reason. `events`: messages that are about no row. `hidden`: updates that may have changed their key unseen."""
+    be applied, each with the reason. `events`: messages that are about no row. `hidden`: updates that may have changed their key unseen. All three
+    by the message's place."""
 
     operations: dict[str, Operation] = field(default_factory=dict)
     of: list[tuple[str, ...]] = field(default_factory=list)
     unwritable: dict[int, str] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    hidden: list[RowChange] = field(default_factory=list)
+    events: dict[int, Event] = field(default_factory=dict)
+    hidden: dict[int, RowChange] = field(default_factory=dict)
     _older: dict[str, list[Operation]] = field(default_factory=dict)
 
     def add(self, operation: Operation) -> str:
@@ -101,7 +102,7 @@ def rows_chunk(messages: Sequence[Message], keys: Keys, deletes: Deletes) -> Chu
             chunk.of.append(())
             continue
         if isinstance(change, Event):
-            chunk.events.append(change)
+            chunk.events[at] = change
             chunk.of.append(())
         else:
             key = columns.get(change.table)
@@ -120,7 +121,7 @@ def _of_row(chunk: Chunk, at: int, change: RowChange, key: Sequence[str], delete
             hint="correct the columns of this table in the setting keys",
         ) from error
     if change.hides_former_key(key):
-        chunk.hidden.append(change)
+        chunk.hidden[at] = change
     gone = None
     if former is not None:
         mark = mark_document(change, key, former) if deletes == "mark" else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 
 import structlog
 
@@ -21,13 +22,13 @@ class Remarks:
         self._guard = threading.Lock()
         self._said: set[tuple[str, str]] = set()
 
-    def of(self, index: str, chunk: Chunk) -> None:
-        """After `chunk` was accepted."""
-        for event in chunk.events:
-            if event.operation == "Gap" and self._first(index, event.native.event_id):
+    def of(self, index: str, chunk: Chunk, accepted: Collection[int]) -> None:
+        """`accepted`: the places of those messages of `chunk` that were. They do not come again, whatever became of the others."""
+        for at, event in chunk.events.items():
+            if at in accepted and event.operation == "Gap" and self._first(index, event.native.event_id):
                 self._gap(index, event)
-        for change in chunk.hidden:
-            if self._first(index, "hidden"):
+        for at, change in chunk.hidden.items():
+            if at in accepted and self._first(index, "hidden"):
                 log.warning(
                     "an update may have changed a key, and its message does not have the old one",
                     output=self._output,

@@ -84,8 +84,9 @@ class ElasticsearchSender:
             self._write(work, list(work.chunk.operations.values()), {})
         except TransientError as error:
             fault = error
-        self._conclude(work, fault)
-        self._remarks.of(self._place.name, work.chunk)
+        accepted, first = self._accepted(work)
+        self._remarks.of(self._place.name, work.chunk, accepted)
+        self._conclude(work, fault, accepted, first)
 
     def close(self) -> None:
         self._opened = False
@@ -117,11 +118,8 @@ class ElasticsearchSender:
                 versions[each.id] = version
         return versions
 
-    def _conclude(self, work: _Work, fault: TransientError | None) -> None:
+    def _conclude(self, work: _Work, fault: TransientError | None, accepted: set[int], first: set[int]) -> None:
         """Raises what `OpenableSender.send` does, unless all is accepted."""
-        if work.all_done():
-            return
-        accepted, first = self._accepted(work)
         if len(accepted) == len(work.messages):
             return
         for answer in work.answers.values():
@@ -143,6 +141,8 @@ class ElasticsearchSender:
 
     def _accepted(self, work: _Work) -> tuple[set[int], set[int]]:
         """Of each session what is accepted before anything that is not; and the first one that is not."""
+        if work.all_done():
+            return set(range(len(work.messages))), set()
         accepted, first, ended = set[int](), set[int](), set[str | None]()
         for at, message in enumerate(work.messages):
             if message.session_id in ended:

@@ -121,7 +121,7 @@ def test_a_key_that_changed_leaves_nothing_behind() -> None:
     chunk = rows([moved])
     assert chunk.of == [("1", "2")]
     assert [chunk.operations[id].deletes for id in ("1", "2")] == [True, False]
-    assert chunk.hidden == []
+    assert chunk.hidden == {}
     marked = rows([moved], deletes="mark").operations["1"]
     assert lines(marked)[1]["_dstream"]["deleted"] is True
     assert lines(marked)[1]["ID"] == 1
@@ -136,7 +136,7 @@ def test_a_key_that_may_have_changed_unseen_is_noted() -> None:
 def test_what_is_about_no_row_writes_nothing(name: str) -> None:
     chunk = rows([native(name)])
     assert (chunk.operations, chunk.of, chunk.unwritable) == ({}, [()], {})
-    assert [event.operation for event in chunk.events]
+    assert [event.operation for event in chunk.events.values()]
 
 
 def test_what_is_no_change_is_refused_and_the_others_are_written() -> None:

@@ -152,6 +152,53 @@ def test_gaps_and_hidden_keys_are_said_once() -> None:
     assert [entry["event"][:20] for entry in logs] == ["changes of a table a", "an update may have c"]
 
 
+def test_a_gap_is_said_although_what_is_behind_it_is_refused() -> None:
+    bad = Message(b"?", "id", session_id=native("gap").session_id)
+    with capture_logs() as logs, pytest.raises(MessageRefused):
+        sender(FakeIndex()).send([native("gap"), bad, replace(native("gap"), session_id=bad.session_id)])
+    assert [entry["event"][:20] for entry in logs] == ["changes of a table a"]
+
+
+def test_a_gap_that_was_not_accepted_is_not_said() -> None:
+    bad = Message(b"?", "id", session_id=native("gap").session_id)
+    with capture_logs() as logs, pytest.raises(MessageRefused):
+        sender(FakeIndex()).send([bad, native("gap")])
+    assert logs == []
+
+
+def read(id: int, lsn: str, *, text: str) -> Message:
+    """A row that a snapshot read."""
+    body = json.loads(native("read").body)
+    body["data"] = {"ID": id, "Text": text}
+    body["metadata"] |= {"LSN": lsn}
+    return replace(native("read"), body=json.dumps(body).encode())
+
+
+def test_a_row_that_a_snapshot_read_holds_every_change_of_its_commit() -> None:
+    index = FakeIndex()
+    one, lsn = sender(index), json.loads(row(1, 3).body)["metadata"]["LSN"]
+    one.send([row(1, 3, text="clear")])
+    one.send([read(1, lsn, text="masked")])
+    assert texts(index) == {"1": "masked"}
+    one.send([row(1, 3, text="clear"), row(1, 9, text="late")])
+    assert texts(index) == {"1": "masked"}
+    one.send([read(1, lsn, text="another snapshot")])
+    assert texts(index) == {"1": "another snapshot"}
+    one.send([read(1, f"{int(lsn, 16) - 1:020x}", text="older")])
+    assert texts(index) == {"1": "another snapshot"}
+
+
+def test_a_key_that_moved_in_another_session_leaves_no_ghost() -> None:
+    """The update of the key comes first, and the insert of the row that it moved only then: both in one band of versions."""
+    index = FakeIndex()
+    moved = json.loads(row(2, 5).body)
+    moved["metadata"] |= {"OperationType": "Update", "OperationID": 4, "ChangedColumns": ["ID"]}
+    moved["before"] = {"ID": 1, "Text": ""}
+    sender(index, _MARKS).send([replace(row(2, 5), body=json.dumps(moved).encode())])
+    sender(index, _MARKS).send([row(1, 1)])
+    assert [id for id, document in index.documents.items() if "deleted" not in document["_dstream"]] == ["2"]
+
+
 @pytest.mark.parametrize("make", [_ROWS, _MARKS], ids=["remove", "mark"])
 @pytest.mark.parametrize("seed", range(4))
 def test_an_index_equals_its_table_whatever_comes_again_and_late(make: Any, seed: int) -> None:
