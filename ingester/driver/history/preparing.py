@@ -51,11 +51,16 @@ class Prepared:
     bounds: Sequence[RowKey] = ()
     error: DStreamError | None = None
 
-    def fits(self, snapshot: Snapshot) -> bool:
-        """Whether a round of `snapshot` may begin with it."""
+    def fits(self, snapshot: Snapshot, instance: CaptureInstance) -> bool:
+        """Whether a round of `snapshot` may begin with it, where the stream reads `instance`.
+
+        Rows with the columns of an older one would come behind changes with those of the present one, and lack what these have.
+        """
         asked = self.request.snapshot
-        return asked.id == snapshot.id and (
-            asked.done == snapshot.done or (self.error is None and not self.request.bounds)
+        return (
+            asked.id == snapshot.id
+            and self.request.instance.name == instance.name
+            and (asked.done == snapshot.done or (self.error is None and not self.request.bounds))
         )
 
 

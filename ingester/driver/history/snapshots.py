@@ -243,10 +243,10 @@ class Snapshots:
     ) -> bool:
         """Whether the next round was prepared; if not, it is now under way."""
         found = known.prepared
-        if found is not None and found.fits(snapshot) and not isinstance(found.error, TransientError):
+        if found is not None and found.fits(snapshot, instance) and not isinstance(found.error, TransientError):
             return True
         known.prepared = None
-        if found is not None and found.fits(snapshot) and found.error is not None:
+        if found is not None and found.fits(snapshot, instance) and found.error is not None:
             known.plain = True  # the next look is for one chunk, in case it took too long to find where several end
             self._fails(table, known, found.error.message, found.error.hint, self._clock())
             return False

@@ -106,6 +106,30 @@ def test_between_two_rounds_the_stream_has_its_turn() -> None:
     assert kinds(it).replace("R" * 10, "r") == "rcccrcccrcccrccc"
 
 
+def test_a_round_behind_a_hand_over_has_the_columns_of_the_newer_capture_instance() -> None:
+    """A round is prepared while the one before is out. Rows with the older columns would take the new one's values away again."""
+    it = world(rows=40, slots=2)
+    it.snapshots.ask(PERSONS)
+    used: list[tuple[str, str]] = []
+
+    def second_instance() -> None:
+        it.source.instances[PERSONS] = (instance(), instance(start=5, name="second"))
+        it.source.stale = True
+        it.source.rows["second"] = []
+
+    def looked(todo: Slice) -> None:
+        assert todo.chunk is not None
+        used.append((todo.instance.name, todo.chunk.table.instance.name))
+        if len(used) == 1:
+            second_instance()
+        it.commit(4 + len(used))
+        it.source.rows["second"].append(it.source.rows["dbo_Persons"][-1])
+
+    it.chunks.next = [looked] * 4
+    it.run(60)
+    assert used == [("dbo_Persons", "dbo_Persons"), *[("second", "second")] * 3]
+
+
 def test_a_busy_stream_does_not_keep_the_snapshot_from_going_on() -> None:
     it = world(rows=40, slots=2)
     it.snapshots.ask(PERSONS)
