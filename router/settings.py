@@ -26,7 +26,7 @@ from common.observability.health_settings import HealthSettings
 from common.table_selection import TablePattern, TableSelection
 from common.topology import Topology, twice_listed
 from router.outputs.around import Around
-from router.outputs.blocks import Ingest, complaints, remarks, workers_unused
+from router.outputs.blocks import Ingest, complaints, remarks, unordered, workers_unused
 from router.outputs.places import streams_by_output
 from router.outputs.port import Stream
 from router.outputs.registry import OutputBlock
@@ -291,6 +291,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     problems = block.problems + topology.problems + ([] if shared is None else nameless(shared))
     if shared is not None and block.value is not None:
         problems += _sessionless(document, shared, block.value) + _out_of_reach(document, shared, block.value)
+        problems += unordered(document, list(block.value.all_outputs.values()), shared.queue.ordering)
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
     under = shared.origin.topics_begin if block.value.create_under is None else block.value.create_under

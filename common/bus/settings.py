@@ -114,6 +114,11 @@ class OutputSettings(BusSettings):
         return place if self.longest_place is None else shortened(place, self.longest_place)
 
     @property
+    def needs_order(self) -> tuple[str, str] | None:
+        """The setting that needs all changes of a table in one session (`queue.ordering`), and what is wrong where they are not."""
+        return None
+
+    @property
     def without_effect(self) -> Sequence[tuple[str, str]]:
         """Settings that were given and have no effect, each with the reason, which is also what to do."""
         return ()

@@ -9,6 +9,7 @@ from common.bus.settings import OutputSettings
 from common.config.bind import Document
 from common.config.settings import Remark
 from common.config.values import Block, Problem
+from common.names import Ordering
 from router.outputs.places import shared_places
 from router.outputs.port import Stream
 
@@ -37,6 +38,16 @@ def remarks(
         if not output.is_default and output.name not in routed:
             hint = f'no route names it: write route {{ to = ["default", "{output.name}"] }}, or remove the block'
             yield Remark(1 if inner is None else inner.line, "output gets nothing", f"router.{named(output)}", hint)
+
+
+def unordered(document: Document, outputs: Sequence[OutputSettings], ordering: Ordering) -> list[Problem]:
+    """Settings that cannot be used where the changes of a table are in several sessions, or in none."""
+    block, found = document.block("router", "publisher"), list[Problem]()
+    for output in outputs if block is not None and ordering != "table" else ():
+        if block is not None and (wrong := output.needs_order) is not None:
+            line = document.line(block_of(document, block, output), wrong[0])
+            found.append(Problem(line, f"{block.name}.{named(output)}.{wrong[0]} {wrong[1]}"))
+    return found
 
 
 def workers_unused(line: int, output: OutputSettings) -> Remark:

@@ -79,9 +79,20 @@ def weaknesses(settings: ElasticsearchSettings, place: str, found: Mapping[str, 
             "it is an index and not an alias of one",
             "if it is deleted while changes arrive, the server may make it again without its mapping; an alias prevents that",
         )
+    for name, each in found.items():
+        if str(_at(each, "settings", "index", "translog", "durability")).lower() == "async":
+            yield (
+                f"{name} has index.translog.durability async: changes that were accepted are lost if its nodes fail within seconds",
+                f"set index.translog.durability of {name} to request",
+            )
     if settings.mode == "append":
         return
     for name, each in found.items():
+        if settings.deletes == "mark" and _at(each, "aliases", place, "filter") is None:
+            yield (
+                f"searches of {place} find the marks of deleted rows",
+                f"give the alias the filter that dstream plan prints, or leave out {DELETED} in searches",
+            )
         kept = _at(each, "settings", "index", "gc_deletes")
         if settings.deletes == "remove" and kept is None:
             yield (

@@ -100,11 +100,12 @@ class ElasticsearchSettings(OutputSettings):
             "for each table that comes here; messages do not have them. `{}`, the default: none."
         ),
     )
-    deletes: Literal["remove", "mark"] = Field(
-        default="remove",
+    deletes: Literal["mark", "remove"] = Field(
+        default="mark",
         description=(
-            "What a deleted row becomes: `remove` removes its document; `mark` leaves a document with the key and `_dstream.deleted`, which the "
-            "alias hides. `remove` is the default, because it leaves nothing behind; `mark` also guards against a very late copy of an older change."
+            "What a deleted row becomes: `mark` leaves a document with the key, the position and `_dstream.deleted`, which the alias hides; `remove` "
+            "removes its document. `mark` is the default, because what is removed guards against no older change that comes late. `remove` needs "
+            '`queue.ordering = "table"`.'
         ),
     )
     deletes_kept: Annotated[Duration, between(timedelta(minutes=1), timedelta(days=7))] = Field(
@@ -183,6 +184,13 @@ class ElasticsearchSettings(OutputSettings):
                 ("deletes_kept", 'it is a setting of deletes = "remove", and here deleted rows are marked; remove it')
             ]
         return []
+
+    @property
+    def needs_order(self) -> tuple[str, str] | None:
+        if self.mode == "append" or self.deletes == "mark":
+            return None
+        hint = 'needs queue.ordering = "table": a removed document lets an older change of another session bring its row back; use "mark"'
+        return "deletes", hint
 
     @property
     def where(self) -> str:

@@ -30,10 +30,10 @@ OUTPUTS
 """
 
 
-def bound(tmp_path: Path, outputs: str, *, routed: bool = False) -> Bound[RouterSettings]:
+def bound(tmp_path: Path, outputs: str, *, routed: bool = False, file: str = FILE) -> Bound[RouterSettings]:
     path = tmp_path / "f.hcl"
     route = '\n  route { to = ["default", "far"] }' if routed else ""
-    path.write_text(FILE.replace("OUTPUTS", outputs + route), encoding="utf-8")
+    path.write_text(file.replace("OUTPUTS", outputs + route), encoding="utf-8")
     return from_document(read(path, {"BUS": BUS}))
 
 
@@ -72,6 +72,25 @@ def test_outputs_are_found_by_their_labels_the_default_first(tmp_path: Path) -> 
 )
 def test_a_mistake_names_the_output_and_its_line(tmp_path: Path, outputs: str, line: int, complaint: str) -> None:
     assert (line, complaint) in [(each.line, each.text) for each in bound(tmp_path, outputs, routed=True).problems]
+
+
+@pytest.mark.parametrize(
+    ("ordering", "deletes", "refused"),
+    [("table", "remove", False), ("key", "mark", False), ("key", "remove", True), ("none", "remove", True)],
+)
+def test_documents_are_removed_only_where_a_table_has_one_session(
+    tmp_path: Path, ordering: str, deletes: str, refused: bool
+) -> None:
+    search = f"""  output "far" {{
+    type = "opensearch"
+    urls = ["https://localhost"]
+    deletes = "{deletes}"
+  }}"""
+    more = f'name = "ingest-queue"\n ordering = "{ordering}"'
+    found = bound(tmp_path, search, routed=True, file=FILE.replace('name = "ingest-queue"', more)).problems
+    assert [(each.line, each.text[:50]) for each in found] == (
+        [(18, 'router.output.far.deletes needs queue.ordering = "')] if refused else []
+    )
 
 
 def test_a_setting_without_effect_names_the_output(tmp_path: Path) -> None:

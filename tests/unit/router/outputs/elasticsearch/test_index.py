@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.outputs.elasticsearch.index import faults
+from router.outputs.elasticsearch.index import body_of, faults, weaknesses
 from router.outputs.elasticsearch.settings import ElasticsearchSettings
 
 
@@ -30,3 +30,17 @@ def test_rows_need_one_index_behind_the_alias() -> None:
 def test_exactly_one_index_takes_writes(writes: tuple[bool, ...]) -> None:
     [(text, _)] = faults(settings(mode="append"), "p", behind(*writes))
     assert text.endswith("of its indexes take writes")
+
+
+def test_an_index_that_is_made_is_as_it_should_be() -> None:
+    for each in (settings(), settings(deletes="remove"), settings(mode="append")):
+        made = {"p-000001": body_of(each, "p")}
+        assert (list(faults(each, "p", made)), list(weaknesses(each, "p", made))) == ([], [])
+
+
+def test_what_should_be_known_is_said() -> None:
+    unsafe = behind(True, settings={"index": {"translog": {"durability": "ASYNC"}, "gc_deletes": "1h"}})
+    [(text, _)] = weaknesses(settings(mode="append"), "p", unsafe)
+    assert "async" in text
+    assert [text[:8] for text, _ in weaknesses(settings(), "p", unsafe)] == ["p-0 has ", "searches"]
+    assert len(list(weaknesses(settings(deletes="remove"), "p", unsafe))) == 1
