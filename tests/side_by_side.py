@@ -57,6 +57,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         _in(_FAULTS, "executors", "machines"),
     ),
     "outputs": (
+        ("tests/outputs/equals",),  # the whole pipeline, with Spark and a node of OpenSearch
         ("tests/outputs/kafka",),  # servers on a JVM, each in a run of its own
         ("tests/outputs/elasticsearch",),
         ("tests/outputs/postgres",),
