@@ -50,14 +50,18 @@ class Client:
 
     async def exchange(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
         """Raises Lost, also when the time is up."""
-        client = self._opened()
         try:
+            client = self._opened()
             async with asyncio.timeout(self._settings.seconds):
                 request = client.build_request(method, url, headers=headers, content=body)
                 response = await client.send(request, stream=True)
         except TimeoutError as error:
             raise Lost(f"no answer within {self._settings.seconds:g} s", hint=_TIMEOUT_HINT) from error
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+        except (httpx.LocalProtocolError, httpx.InvalidURL, ValueError) as error:
+            # their texts quote the header or the address at fault, which may be secret
+            words = f"the request cannot be made ({type(error).__name__})"
+            raise Lost(words, hint="check url, query, proxy and headers") from None
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise _lost(error) from error
         try:
             await _drain(response)
@@ -69,16 +73,19 @@ class Client:
     async def reach(self, url: str) -> None:
         """Connect to the host of `url`, or to the proxy, and send nothing. Raises Lost."""
         proxy = self._settings.proxy
-        parts = urlsplit(url if proxy is None else proxy.get_secret_value())
-        tls = parts.scheme == "https"
-        port = parts.port or (443 if tls else 80)
         try:
+            parts = urlsplit(url if proxy is None else proxy.get_secret_value())
+            tls = parts.scheme == "https"
+            port = parts.port or (443 if tls else 80)
             async with asyncio.timeout(self._settings.seconds):
                 _, writer = await asyncio.open_connection(parts.hostname, port, ssl=self._trust if tls else None)
         except TimeoutError as error:
             raise Lost(f"cannot connect within {self._settings.seconds:g} s", hint=_TIMEOUT_HINT) from error
         except OSError as error:
             raise _lost(error) from error
+        except ValueError as error:
+            words = f"the address cannot be used ({type(error).__name__})"
+            raise Lost(words, hint="check url and proxy") from None
         writer.transport.abort()
 
     async def close(self) -> None:

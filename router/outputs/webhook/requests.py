@@ -104,8 +104,8 @@ def _id(message: Message) -> str:
 
 def _content_type(message: Message) -> str:
     text = message.content_type or "application/octet-stream"
-    if not re.fullmatch(r"[\x20-\x7e]+", text):
-        raise Unwritable("its content type is not ASCII text")
+    if not re.fullmatch(r"[\x20-\x7e]+", text) or text != text.strip():
+        raise Unwritable("its content type is not ASCII text without blanks at its ends")
     return text
 
 

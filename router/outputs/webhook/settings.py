@@ -56,9 +56,14 @@ def _headers(headers: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
 
 
 def _one_line(secret: SecretStr) -> SecretStr:
-    """A line feed in a header would begin another header."""
-    if not isinstance(secret, UnsetSecret) and not re.fullmatch(r"[\x20-\x7e\t]+", secret.get_secret_value()):
+    """A line feed in a header would begin another header; a blank at an end is refused with each request."""
+    if isinstance(secret, UnsetSecret):
+        return secret
+    text = secret.get_secret_value()
+    if not re.fullmatch(r"[\x20-\x7e\t]+", text):
         raise ValueError("must be printable ASCII text in one line")
+    if text != text.strip():
+        raise ValueError("must not begin or end with a blank or a tab")
     return secret
 
 
@@ -75,11 +80,22 @@ def _query(secret: SecretStr) -> SecretStr:
 
 
 def _proxy(secret: SecretStr) -> SecretStr:
-    if not isinstance(secret, UnsetSecret):
-        parts = urlsplit(secret.get_secret_value())
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT")
+    if not isinstance(secret, UnsetSecret) and not _is_proxy(secret.get_secret_value()):
+        raise ValueError(
+            "must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT: escape other characters of the password with %"
+        )
     return secret
+
+
+def _is_proxy(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:  # its text may hold the password
+        return False
+    host = parts.hostname
+    whole = re.fullmatch(r"[!-~]+", text) and not re.search(r"[#?\\]", text) and parts.path in ("", "/")
+    return bool(whole and host and parts.scheme in ("http", "https") and port != 0)
 
 
 def _statuses(statuses: Sequence[int]) -> tuple[int, ...]:

@@ -57,11 +57,25 @@ def test_an_address_that_cannot_be_is_refused(url: str, complaint: str) -> None:
         {"bearer_token": SecretStr("a\nb")},
         {"refused_statuses": (500,)},
         {"proxy": SecretStr("socks5://h")},
+        {"bearer_token": SecretStr("secret-7 ")},
+        {"headers": {"a": SecretStr("\tsecret-7")}},
+        {"proxy": SecretStr("http://u:secret-7#cret@h:1")},
+        {"proxy": SecretStr("http://u:secret-7@h:99999")},
+        {"proxy": SecretStr("http://u:secret-7/x@h:1")},
+        {"proxy": SecretStr("http://u:secret-7?x@h:1")},
+        {"proxy": SecretStr("http://u:secret-7@h:port")},
+        {"proxy": SecretStr("http://u:secret-7\u2100@h:1")},
+        {"proxy": SecretStr("http://[secret-7")},
     ],
 )
 def test_settings_that_contradict_or_could_do_harm_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValidationError) as raised:
         made(**given)
+    assert "secret-7" not in str(raised.value)
+
+
+def test_a_proxy_with_a_password_is_taken() -> None:
+    assert made(proxy=SecretStr("http://u:p%23w@h:3128/")).proxy is not None
 
 
 def test_each_table_has_its_address_and_names_are_escaped_as_in_a_url() -> None:
