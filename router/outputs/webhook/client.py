@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,6 +27,9 @@ _MOST_READ = 65_536
 """Octets of an answer's body that are read, so that its connection can be used again."""
 _MOST_READING = 1.0
 """Seconds for that. The status has come by then, and it alone is the answer."""
+
+_WRAPPED = 6
+"""So many layers of the libraries are looked into at most for what parses answers."""
 
 for _each in ("httpx", "httpcore"):
     # They log each address, with its query, and each header, with its key.
@@ -131,14 +135,31 @@ def _trust(settings: WebhookSettings) -> ssl.SSLContext:
 
 
 async def _drain(response: httpx.Response) -> None:
-    """Read what is left, so that the connection can be used again; it is closed when that is much, or takes long."""
-    read = 0
+    """Read what is left, so that the connection can be used again; it is closed when that is much, or takes long, or more comes behind it: that
+    would be taken for the answer to the next request."""
+    protocol, read = _protocol(response), 0
+    if protocol is None or not isinstance(response.stream, httpx.AsyncByteStream):
+        return
     with suppress(TimeoutError, httpx.HTTPError, OSError):
         async with asyncio.timeout(_MOST_READING):
-            async for piece in response.aiter_raw():
+            async for piece in response.stream:
                 read += len(piece)
                 if read > _MOST_READ:
                     return
+        if protocol.trailing_data[0]:
+            protocol.send_failed()  # a connection in this state is closed
+
+
+def _protocol(response: httpx.Response) -> Any:
+    """What parses the answers of this connection (h11.Connection). The libraries show it nowhere; where it is not found, each request has a
+    connection of its own."""
+    found: Any = response.stream
+    for _ in range(_WRAPPED):
+        protocol = getattr(getattr(found, "_connection", None), "_h11_state", None)
+        if hasattr(protocol, "trailing_data") and hasattr(protocol, "send_failed"):
+            return protocol
+        found = getattr(found, "_stream", None) or getattr(found, "_httpcore_stream", None)
+    return None
 
 
 def _lost(error: Exception) -> Lost:

@@ -318,3 +318,32 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     subprocess.run([*command, "-keyout", str(key), "-out", str(pem)], check=True, capture_output=True)
     return pem, key
+
+
+def test_an_answer_that_nobody_asked_for_is_none_to_the_next_request() -> None:
+    """A proxy that answers by itself and passes on the late answer as well: the first request has two, and the second one an error."""
+
+    def answer(client: socket.socket, request: bytes, count: int) -> None:
+        seen.append(request)
+        client.sendall(OK + OK if len(seen) == 1 else b"HTTP/1.1 500 no\r\ncontent-length: 0\r\n\r\n")
+
+    seen: list[bytes] = []
+
+    with (
+        receiver(answer) as server,
+        output(f"http://127.0.0.1:{server.port}/in") as (made, stream),
+        pytest.raises(SendInterrupted, match="500") as raised,
+    ):
+        made.sender(stream).send([change(stream, each, "s") for each in range(2)])
+    assert set(raised.value.accepted) == {0}
+
+
+def test_answers_that_are_whole_share_a_connection() -> None:
+    def answer(client: socket.socket, request: bytes, count: int) -> None:
+        client.sendall(
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n" if count % 2 else OK
+        )
+
+    with receiver(answer) as server, output(f"http://127.0.0.1:{server.port}/in") as (made, stream):
+        made.sender(stream).send([change(stream, each, "s") for each in range(6)])
+        assert server.connections == 1
