@@ -33,6 +33,13 @@ SOURCE_BACKOFF = Backoff(first=0.5, longest=15.0)
 GLANCE = 0.02
 """Seconds to wait for the first message of a parked session that is visited: there may be many of them."""
 
+ANSWERED_AFTER = 0.5
+"""Seconds that a request for a session stays open at least, although parked sessions have something to do: a broker that is far away could never
+answer otherwise, and no new session would be opened."""
+
+ASKED_EVERY = 2.0
+"""Seconds after a request without an answer in which parked sessions are visited without another request in between."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -100,7 +107,7 @@ class Forwarder:
             try:
                 parked = self._taken()
                 if parked is not None:
-                    self._asks = parked.kept is not None
+                    self._asks = parked.kept is not None and not self.gate.nobody_waits(within=ASKED_EVERY)
                     with self.tally.working():
                         self._work(parked.receiver, parked)
                 elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
@@ -134,7 +141,7 @@ class Forwarder:
         if question is None:
             return None
         try:
-            receiver = self.receivers.open(max_wait=question.wait, give_up=self._has_other_work)
+            receiver = self.receivers.open(max_wait=question.wait, give_up=self._impatient())
         except BaseException:
             self.gate.leave(question, found=False, failed=True)
             raise
@@ -142,6 +149,11 @@ class Forwarder:
         if receiver is None and not self._has_other_work():  # nothing came, and not for want of patience
             self.interruption.answered()
         return receiver
+
+    def _impatient(self) -> Callable[[], bool]:
+        """Whether a request that begins now is to be given up: not before an answer would have come if a session were waiting."""
+        until = self.clock() + min(self.pace.accept_wait, max(ANSWERED_AFTER, SLOW * self.gate.opening))
+        return lambda: self.stop.is_set() or (self.clock() >= until and self._has_other_work())
 
     def _has_other_work(self) -> bool:
         return self.stop.is_set() or (self.parking is not None and self.parking.anyone_pressing())

@@ -368,9 +368,11 @@ class FakeReceivers:
         deadline = time.monotonic() + max_wait
         with self._broker.changed:
             while True:
-                session = self._free_session(entity) if self._sessions else None
+                # As an adapter does it: asked before the broker can have answered.
+                given_up = give_up is not None and give_up()
+                session = self._free_session(entity) if self._sessions and not given_up else None
                 left = deadline - time.monotonic()
-                if session is not None or not self._sessions or left <= 0 or (give_up is not None and give_up()):
+                if session is not None or not self._sessions or left <= 0 or given_up:
                     break
                 self._broker.changed.wait(left if give_up is None else min(left, 0.01))
             if self._sessions and session is None:

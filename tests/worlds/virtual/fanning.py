@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -185,20 +186,23 @@ class Patient(Gate):
     def __init__(self, world: Simulation, *, others: bool) -> None:
         super().__init__(lambda: world.now)
         self._others = others
+        self._empty = -math.inf
 
     def enter(
         self, stop: threading.Event, patience: float, *, first: float = 3.0, longest: float = 30.0
     ) -> Question | None:
         return Question(0.0, False, first)
 
-    def leave(self, question: Question, *, found: bool, failed: bool = False) -> None: ...
+    def leave(self, question: Question, *, found: bool, failed: bool = False) -> None:
+        if not found:
+            self._empty = self._clock()
 
     @property
     def opening(self) -> float:
         return 0.02
 
     def nobody_waits(self, within: float) -> bool:
-        return not self._others
+        return not self._others or self._clock() - self._empty <= within
 
 
 class Stop(threading.Event):

@@ -94,6 +94,8 @@ class VirtualReceivers:
         world, until = self._broker.world, self._broker.world.now + max_wait
         world.sleep(ANSWER)
         while world.now < until:
+            if give_up is not None and give_up():  # as an adapter does it: asked before the broker can have answered
+                return None
             free = [
                 name
                 for name, session in self._broker.sessions.items()
@@ -101,8 +103,6 @@ class VirtualReceivers:
             ]
             if free:
                 return VirtualReceiver(self._broker, world.random.choice(free), self._life)
-            if give_up is not None and give_up():
-                return None
             world.sleep(0.1)
         return None
 

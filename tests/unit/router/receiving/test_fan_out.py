@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -342,6 +342,16 @@ def test_many_sessions_with_an_output_that_is_away_are_served_by_one_slot() -> N
     bench.outputs["b"].faults.append(TransientError("away"))
     bench.run(until=lambda: len(bench.outputs["a"].held) == 48)
     assert len(set(bench.receivers.opened)) == len(bench.receivers.opened)  # none was closed and opened again
+
+
+def test_parked_sessions_with_something_to_do_leave_time_for_an_answer_about_new_ones() -> None:
+    """Each of them is worth a visit at any time, and the broker answers no request that is given up at once."""
+    bench = Bench("a", "b", backoff=AWAY, room=20, pace=replace(PACE, accept_wait=1.0))
+    bench.parking.anyone_pressing = lambda: True  # type: ignore[method-assign]
+    for session in range(12):
+        bench.put(4, session=f"s{session}")
+    bench.outputs["b"].faults.append(TransientError("away"))
+    bench.run(until=lambda: len(bench.outputs["a"].held) == 48)
 
 
 def test_a_parked_session_gets_new_messages_to_the_outputs_that_accept_them() -> None:
