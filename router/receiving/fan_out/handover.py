@@ -34,9 +34,6 @@ EAGER: Final = 0.05
 GLANCE: Final = 0.05
 """Seconds that it waits for messages while couriers are on their way, because what they have delivered is to be settled."""
 
-KEPT_EVERY: Final = 5.0
-"""Seconds between two writings of a session's state: after a crash, outputs get copies of so much. Each is a request, and a link bears 5,000."""
-
 LEFT_ALONE: Final = 10.0
 """Seconds for which a session that could not be kept for want of memory is not read again, at least."""
 
@@ -54,7 +51,6 @@ class FanOut:
     pace: Pace
     parking: Parking | None
     _session: Session | None = field(default=None, init=False)
-    _kept_at: float = field(default=0.0, init=False)
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -225,9 +221,7 @@ class FanOut:
             session.stopper = session.refusal()
         if session.stopper is not None and session.stops_now():
             self._stop_there(session, session.stopper)
-        if session.ahead and self.clock() - self._kept_at >= KEPT_EVERY:
-            self._kept_at = self.clock()
-            session.keep()
+        session.keep_if_due()
 
     def _settle(self, session: Session) -> None:
         done, poisoned = list[Entry](), list[Entry]()
@@ -330,7 +324,7 @@ class FanOut:
         for lane in session.lanes:
             if not lane.level:
                 self._tell_behind(session, lane)
-        session.keep()
+        session.keep_if_due()
         if self._parked(session):
             self._session = None
             raise SessionParked

@@ -39,6 +39,13 @@ CATCHING_LAG: Final = 2.0
 CATCHING_UP: Final = 60.0
 """Seconds after which the others go on although a lane has not caught up; it does so the next time."""
 
+KEPT_EVERY: Final = 5.0
+"""Seconds between two writings of the state at first: after a crash, outputs get copies of so much."""
+
+KEPT_AT_LAST: Final = 60.0
+"""The same for a session that has been open for an hour. Each writing is a request, as each renewal of the lock is, and a link bears 5,000 of both:
+then the session is read again. So it lasts for a day."""
+
 VISIT: Final = 0.25
 """Seconds after which a parked session is visited: it may have new messages for the outputs that accept them."""
 
@@ -90,6 +97,7 @@ class Session:
         self._last: Position | None = None
         self._until = -math.inf
         self._written: bytes | None = None
+        self._kept_at = -math.inf
         self._courier = Courier(
             means.clock, lambda: self._until, self._done.extend, self.bell, means.tally, means.attempts
         )
@@ -285,6 +293,14 @@ class Session:
         with self._guard:
             come = {lane.output: lane.accepted for lane in self._lanes.values()}
         return {output: mark for output, mark in {**self._marks, **come}.items() if mark is not None}
+
+    def keep_if_due(self) -> None:
+        """See `keep`; while the session stays open, now and then is enough."""
+        now = self._means.clock()
+        every = min(KEPT_AT_LAST, max(KEPT_EVERY, (now - self._opened) / 60))
+        if self.ahead and now - self._kept_at >= every:
+            self._kept_at = now
+            self.keep()
 
     def keep(self) -> None:
         """Keep with the session how far its outputs have come; remove that when they are level. Without it they get copies, and nothing else."""

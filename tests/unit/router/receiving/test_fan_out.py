@@ -18,6 +18,7 @@ from common.cel.filters import FilterFailed
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
+from common.servicebus.receiver import MAX_RENEWALS
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.receiving.fan_out.behind import Behind
@@ -25,7 +26,7 @@ from router.receiving.fan_out.courier import ThreadedCouriers
 from router.receiving.fan_out.handover import FanOut
 from router.receiving.fan_out.progress import Remembered, Rereads, read
 from router.receiving.fan_out.routing import Target
-from router.receiving.fan_out.session import Means
+from router.receiving.fan_out.session import Means, Session
 from router.receiving.gate import Gate
 from router.receiving.pace import Pace
 from router.receiving.parking import Parking
@@ -91,7 +92,7 @@ class Bench:
         self.parking = Parking(self.stop, room=room, memory=memory)
         self.elsewhere: dict[str, str] = {}
         self.receivers = self.broker.receivers("ingest", sessions=sessions)
-        means = Means(
+        self.means = means = Means(
             self.streams,
             ThreadedCouriers(4),
             Rereads(),
@@ -368,6 +369,27 @@ def test_a_parked_session_gets_new_messages_to_the_outputs_that_accept_them() ->
 
     bench.run(until=more)
     assert len(bench.receivers.opened) == 2
+
+
+def test_an_outage_of_a_day_uses_up_no_link() -> None:
+    """The state changes all the time, and the lock of a minute is renewed as well."""
+    bench, now, written = Bench("a", "b"), [0.0], list[bytes | None]()
+    bench.put(1)
+    receiver = bench.receivers.open(max_wait=1)
+    assert receiver is not None
+    receiver.set_state = written.append  # type: ignore[method-assign, assignment]
+    session = Session(receiver, replace(bench.means, clock=lambda: now[0]), {})
+    session.lane("a").passed((1, 0))
+    session.lane("b").passed((1, 0))
+    session.lane("b").behind = True
+    for second in range(24 * 3600):
+        now[0] = float(second)
+        session.lane("a").passed((second + 2, 0))
+        session.keep_if_due()
+        if second == 600:
+            assert len(written) > 60
+    assert len(written) + 24 * 3600 / 30 < MAX_RENEWALS
+    bench.parking.close()
 
 
 def test_a_session_whose_messages_are_too_much_keeps_one_and_is_read_again() -> None:
