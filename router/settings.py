@@ -30,6 +30,7 @@ from router.outputs.blocks import Ingest, complaints, remarks, unordered, worker
 from router.outputs.places import streams_by_output
 from router.outputs.port import Stream
 from router.outputs.registry import OutputBlock
+from router.outputs.replaced import problems as problems_of_routes
 from router.routing.settings import RouteBlock, unknown_outputs
 
 LEAST_MEMORY = Size(16 << 20)
@@ -336,7 +337,11 @@ def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:
     block = document.block("router", "publisher")
     if block is None:
         return Bound(None, [Problem(1, 'block "router" is missing')])
-    return bind(block, RouterBlock, unset=unset)
+    bound = bind(block, RouterBlock, unset=unset)
+    if bound.value is None:
+        return bound
+    found = problems_of_routes(document, block, list(bound.value.all_outputs.values()), bound.value.route)
+    return Bound(None, found) if found else bound
 
 
 def nameless(shared: Topology) -> list[Problem]:
@@ -369,7 +374,7 @@ def _out_of_reach(document: Document, shared: Topology, given: RouterBlock) -> l
     streams = streams_by_output(given.all_outputs.values(), given.route, shared.origin, topics)
     ingest = Ingest(given.source.where, shared.queue.name, [str(each) for each in shared.selection.patterns])
     for name, output in given.all_outputs.items():
-        found += complaints(document, block, output, list(streams.get(name, {}).values()), ingest)
+        found += complaints(document, block, output, streams.get(name, {}), ingest)
     return found
 
 

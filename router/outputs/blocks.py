@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.bus.settings import OutputSettings
@@ -66,10 +66,13 @@ class Ingest:
 
 
 def complaints(
-    document: Document, block: Block, output: OutputSettings, streams: Sequence[Stream], ingest: Ingest
+    document: Document, block: Block, output: OutputSettings, streams: Mapping[str, Stream], ingest: Ingest
 ) -> list[Problem]:
-    """Settings of one output that do not give access to what the router needs there, and places that cannot be used. `block`: the router's."""
-    places = list(dict.fromkeys(stream.destination for stream in streams))
+    """Settings of one output that do not give access to what the router needs there, and places that cannot be used.
+
+    `block`: the router's. `streams`: by their keys.
+    """
+    places = list(dict.fromkeys(stream.destination for stream in streams.values()))
     further = [f"the topics of {pattern}" for pattern in ingest.patterns]
     found = [output.out_of_reach([*places, *further], "the router sends to ")]
     found += [(output.place_setting, text) for text in shared_places(output, streams)]

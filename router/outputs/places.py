@@ -54,11 +54,19 @@ def streams_by_output(
     return found
 
 
-def shared_places(output: OutputSettings, streams: Iterable[Stream]) -> list[str]:
-    """What is wrong with the template of an output: a text for each place that two tables would share although the template names tables."""
-    if not names_table(output.destination_template):
-        return []
+def shared_places(output: OutputSettings, streams: Mapping[str, Stream]) -> list[str]:
+    """What is wrong with the places of an output: a text for each that two tables would share although its template names tables.
+
+    `streams`: by their keys. The output's own template, or that of a route; where one names no table, its type allows a shared place.
+    """
+    told = [
+        (str(stream.table), stream.destination)
+        for key, stream in streams.items()
+        if names_table(parts_of_key(key)[1] or output.destination_template)
+    ]
+    of_routes = any(parts_of_key(key)[1] is not None for key in streams)
+    where = "it, or to topic of their route" if of_routes else "it"
     return [
-        f"gives {one} and {other} the same place, {place}: add {{schema}} or {{topic}} to it"
-        for one, other, place in colliding((str(stream.table), stream.destination) for stream in streams)
+        f"gives {one} and {other} the same place, {place}: add {{schema}} or {{topic}} to {where}"
+        for one, other, place in colliding(told)
     ]

@@ -138,3 +138,53 @@ def test_routes_give_outputs_their_streams(tmp_path: Path) -> None:
     streams = settings.streams["far"]
     assert [stream.destination for stream in streams.values()] == ["sql01.shop.persons.events", "renamed-persons"]
     assert list(settings.streams["default"]) == ["sql01.shop.persons.events"]
+
+
+HOOK = '  output "far" {\n type = "webhook"\n url = "https://hooks.example/{table}"\n bearer_token = "t"\n }\n'
+INDEX = '  output "far" {\n type = "elasticsearch"\n urls = ["https://es.example"]\n }\n'
+CONSOLE = '  output "far" {\n type = "console"\n }\n'
+EARLIER = "router.route.topic, for the output far: "
+
+
+@pytest.mark.parametrize(
+    ("output", "place", "complaint"),
+    [
+        (HOOK, "https://u:hunter2@hooks.example/{table}", "must not hold a user or password"),
+        (HOOK, "https://hooks.example/{table}?code=hunter2", "must end before ? or #"),
+        (HOOK, "{table}?code=hunter2", "must end before ? or #"),
+        (HOOK, "https://other.example/{table}", "must name the server of the output's url"),
+        (HOOK, "//other.example/{table}", "must name the server of the output's url"),
+        (HOOK, "http://hooks.example/{table}", "must name the server of the output's url"),
+        (HOOK, "https://hooks.example:444/{table}", "must name the server of the output's url"),
+        (HOOK, "https://hooks.example/{tabel}", "has a name in braces that is not known here"),
+        (HOOK, "https://[/{table}", "is not an address"),
+        (HOOK, "https://hooks.example:x/{table}", "is not an address"),
+        (INDEX, "all", "must have {table} or {topic}"),
+        (INDEX, "{tabel}", "has a name in braces that is not known here"),
+        (INDEX, "A b{table}", "has characters that no index can have"),
+    ],
+)
+def test_the_topic_of_a_route_is_judged_by_the_output(tmp_path: Path, output: str, place: str, complaint: str) -> None:
+    (found,) = bound(
+        tmp_path,
+        f'{output}  route {{\n to = ["default", "far"]\n}}\n  route {{\n to = ["far"]\n topic = "{place}"\n }}',
+    ).problems
+    assert found.text.startswith(EARLIER + complaint)
+    assert "hunter2" not in found.text
+    assert found.line == 14 + output.count("\n") + 5
+
+
+@pytest.mark.parametrize(
+    ("output", "place"),
+    [(HOOK, "https://HOOKS.example:443/all"), (HOOK, "people/{table}"), (INDEX, "x-{schema}-{table}"), (CONSOLE, "x")],
+)
+def test_the_topic_of_a_route_may_be_what_the_output_allows(tmp_path: Path, output: str, place: str) -> None:
+    route = f'  route {{\n from = ["Persons"]\n to = ["far"]\n topic = "{place}"\n }}'
+    assert [each.text for each in bound(tmp_path, output + route).problems] == []
+
+
+def test_tables_share_the_place_of_a_route_only_where_it_names_no_table(tmp_path: Path) -> None:
+    far = '  output "far" { namespace = "far.servicebus.windows.net" }\n  route {\n to = ["far"]\n topic = "%s"\n }'
+    assert bound(tmp_path, far % "everything").problems == []
+    (found,) = bound(tmp_path, far % "again-{table}").problems
+    assert "gives dbo.Persons and sales.Persons the same place, again-persons" in found.text
