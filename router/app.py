@@ -266,7 +266,7 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    routing = RouteTable(settings.route, _table_of(settings)) if settings.route else None
+    routing = RouteTable(settings.route, _table_of(settings), settings.origin) if settings.route else None
     return Slots(
         settings,
         receivers,

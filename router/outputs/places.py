@@ -43,7 +43,7 @@ def streams_by_output(
         route.model_copy(update={"when": None}) for route in routes
     ]  # where changes may go, whatever filters say
     table_of = (lambda topic: None) if origin is None else origin.table_of
-    table = RouteTable(unfiltered, table_of)
+    table = RouteTable(unfiltered, table_of, origin)
     by_name = {output.name: output for output in outputs if output.name in table.outputs}
     found: dict[str, dict[str, Stream]] = {name: {} for name in by_name}
     for topic, name in topics.items():

@@ -41,6 +41,15 @@ class StreamPattern:
             return True
         return _compiled(self.topic).fullmatch(topic) is not None
 
+    def names(self, topic: str) -> bool:
+        """Whether it is about this topic, and not about tables: it is the topic's name, or has more parts than a table's."""
+        return self.topic == re.escape(topic) or (self.table is None and self.matches(topic, None))
+
+
+def named(patterns: Sequence[StreamPattern], topic: str) -> bool:
+    """Whether one is about the topic, which no table has, and none takes it away."""
+    return any(each.names(topic) for each in patterns if not each.excludes) and matches(patterns, topic, None)
+
 
 def matches(patterns: Sequence[StreamPattern], topic: str, table: TableName | None) -> bool:
     """Whether one includes the stream and none takes it away. Only entries that take away: they do so from all."""

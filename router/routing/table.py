@@ -1,7 +1,8 @@
 """The routes of a configuration, ready to be asked: to which outputs, and to which place in each, a message goes. Pure.
 
 Without a route everything goes to the default output. A table that no route names goes there as well: a route for one table says nothing of
-another. Of a table that a route names, a message goes to every output of every route that takes it, once to each place; if none takes it, it goes
+another. So does a message to a topic that is not its table's own, as rows of a snapshot for one consumer are, unless a route names that topic.
+Of a table that a route names, a message goes to every output of every route that takes it, once to each place; if none takes it, it goes
 nowhere, which is what its filters say.
 """
 
@@ -15,11 +16,11 @@ from typing import NamedTuple
 
 from common.cel.filters import Filter, FilterFailed, compile_filter
 from common.message import Message
-from common.names import TableName
+from common.names import Origin, TableName
 from router.routes import named_table
 from router.routing.conditions import Asked
 from router.routing.settings import DEFAULT, RouteBlock
-from router.routing.streams import StreamPattern, matches
+from router.routing.streams import StreamPattern, matches, named
 
 _RENAMED = "@"
 """Between a topic and the place that a route gives it. No topic's name has it."""
@@ -71,8 +72,14 @@ class _Route:
 class RouteTable:
     """Callable from any thread."""
 
-    def __init__(self, routes: Sequence[RouteBlock], table_of: Callable[[str], TableName | None]) -> None:
-        """`table_of`: the table of a topic, as far as its name shows it, for messages that do not say their table.
+    def __init__(
+        self,
+        routes: Sequence[RouteBlock],
+        table_of: Callable[[str], TableName | None],
+        origin: Origin | None = None,
+    ) -> None:
+        """`table_of`: the table of a topic, as far as its name shows it, for messages that do not say their table. `origin`: gives the topic that
+        is a table's own; None: any is.
 
         Raises PermanentError where a filter needs a library that is not installed.
         """
@@ -87,6 +94,7 @@ class RouteTable:
             for number, route in enumerate(routes, 1)
         )
         self._table_of = table_of
+        self._origin = origin
         written = json.dumps([route.model_dump(mode="json") for route in routes], sort_keys=True)
         self.fingerprint = hashlib.sha256(written.encode()).hexdigest()[:16]
         """Of what the routes say: routes with another one may send the same message elsewhere."""
@@ -116,7 +124,12 @@ class RouteTable:
         found = self._known.get((topic, table))
         if found is None:
             name = table or self._table_of(topic)
-            found = tuple(route for route in self._routes if matches(route.patterns, topic, name))
+            own = self._origin is None or (name is not None and self._origin.topic(name) == topic)
+            found = tuple(
+                route
+                for route in self._routes
+                if (matches(route.patterns, topic, name) if own else named(route.patterns, topic))
+            )
             if len(self._known) >= _MOST_KEPT:
                 self._known = {}
             self._known[topic, table] = found

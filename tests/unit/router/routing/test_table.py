@@ -24,7 +24,7 @@ def route(**given: Any) -> RouteBlock:
 
 
 def table(*routes: RouteBlock) -> RouteTable:
-    return RouteTable(routes, ORIGIN.table_of)
+    return RouteTable(routes, ORIGIN.table_of, ORIGIN)
 
 
 def message(
@@ -91,6 +91,28 @@ def test_an_entry_can_take_away_and_name_topics() -> None:
     assert outputs(table(route(from_=("!sales.*",), to=("rows",))), message()) == ["rows"]
     side = table(route(from_=("people-again",), to=("rows",)))
     assert [each.output for each in side.targets(message(), "people-again")] == ["rows"]
+
+
+@pytest.mark.parametrize(
+    "from_",
+    [("Persons",), ("*.*",), ("*",), ("dbo.*", "people.*"), ("!sales.*",), ("*", "!people.again"), ("people.*",)],
+)
+def test_a_side_topic_gets_its_messages_whatever_routes_say_of_their_table(from_: tuple[str, ...]) -> None:
+    routes = table(route(from_=from_, to=("rows",)))
+    assert routes.targets(message(), "people.again") == (Target("default", "people.again"),)
+    assert outputs(routes, message()) == ["default" if from_ == ("people.*",) else "rows"]
+
+
+@pytest.mark.parametrize("from_", [("People.again",), ("Persons", "people.again"), ("people.again", "!sales.*")])
+def test_a_route_that_names_a_side_topic_gets_its_messages(from_: tuple[str, ...]) -> None:
+    routes = table(route(from_=from_, to=("rows",)))
+    assert routes.targets(message(), "people.again") == (Target("rows", "people.again"),)
+
+
+def test_a_pattern_of_topics_takes_those_of_other_databases() -> None:
+    routes = table(route(from_=("server.*.events", "!server.db3.*.events"), to=("rows",)))
+    assert routes.targets(message(), "server.db2.persons.events")[0].output == "rows"
+    assert routes.targets(message(), "server.db3.persons.events")[0].output == "default"
 
 
 def test_properties_answer_what_they_can_and_the_body_is_not_read() -> None:
