@@ -236,18 +236,26 @@ def _receivers(
 
 
 class _News:
-    """The topics in the present configuration, and the patterns; while it cannot be read, the previous ones."""
+    """The topics in the present configuration, and the patterns; while it cannot be read, the previous ones.
 
-    def __init__(self, latest: Latest | None) -> None:
+    The first answer is what the start has read: reading it again takes seconds of processor time, before anything is received.
+    """
+
+    def __init__(self, settings: RouterSettings, latest: Latest | None) -> None:
         self._latest = latest
-        self._last: object = None
+        self._asked = False
+        self._last = self._of(settings)
 
     def __call__(self) -> object:
-        if self._latest is not None:
+        if self._asked and self._latest is not None:
             with suppress(DStreamError):
-                present = self._latest()
-                self._last = frozenset(present.topics), present.selection
+                self._last = self._of(self._latest())
+        self._asked = True
         return self._last
+
+    @staticmethod
+    def _of(settings: RouterSettings) -> object:
+        return frozenset(settings.topics), settings.selection
 
 
 def _route(
@@ -276,7 +284,7 @@ def _route(
         tally,
         routing=routing,
         ahead=ahead.bytes,
-        news=_News(latest),
+        news=_News(settings, latest),
     ).run()
 
 

@@ -90,3 +90,14 @@ def test_a_router_creates_opens_and_routes_on_any_bus(monkeypatch: pytest.Monkey
 
 def _topics(count: int) -> dict[str, TableName]:
     return {f"t{number}": TableName("dbo", f"t{number}") for number in range(count)}
+
+
+def test_the_first_news_is_what_the_start_has_read() -> None:
+    """Reading the configuration again would delay the first receive by seconds."""
+    table = TableName("dbo", "Later")
+    latest = Mock(return_value=SETTINGS.model_copy(update={"topics": {"later": table}}))
+    news = wiring._News(SETTINGS, latest)
+    first = news()
+    latest.assert_not_called()
+    assert first == (frozenset(SETTINGS.topics), SETTINGS.selection)
+    assert news() == (frozenset({"later"}), SETTINGS.selection)
