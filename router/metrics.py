@@ -118,8 +118,9 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield LOST(figures.lost_locks)
     yield from (SESSIONS_LOST(figures.sessions_lost[reason], reason) for reason in ("lock_lost", "unanswered"))
     yield RECEIVING(int(figures.receives))
-    yield TOPICS_AWAY(len(figures.topics_away))
-    away = {topic if topic in figures.topics else _unknown(topic) for topic in figures.topics_away}
+    places = _places_away(figures)
+    yield TOPICS_AWAY(len(places))
+    away = {topic if topic in figures.topics else _unknown(topic) for topic in places}
     yield from (UP(int(topic not in away), *parts_of_spot(topic)) for topic in sorted(figures.topics | away))
     yield PARKED(figures.parked)
     yield STOPPED(figures.stopped)
@@ -138,6 +139,16 @@ def samples(figures: Figures) -> Iterator[Sample]:
 
 
 def _unknown(topic: str) -> str:
-    """The label of a topic that no table has."""
-    output, _ = parts_of_spot(topic)
-    return spot(UNKNOWN, output)
+    """The label of a topic that no table has; an output as a whole has none."""
+    output, named = parts_of_spot(topic)
+    return spot(UNKNOWN if named else "", output)
+
+
+def _places_away(figures: Figures) -> frozenset[str]:
+    """The topics that accept nothing. Of an output that could not be opened: those that have accepted nothing yet, or itself if none is known."""
+    found: set[str] = set()
+    for away in figures.topics_away:
+        output, topic = parts_of_spot(away)
+        own = {each for each in figures.topics if parts_of_spot(each)[0] == output}
+        found |= {away} if topic or not own else {each for each in own if not figures.routed[each]}
+    return frozenset(found)

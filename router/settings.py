@@ -276,8 +276,10 @@ class RouterSettings(RouterBlock):
     @property
     def reaches(self) -> dict[str, object]:
         """The addresses that a start waits for, for the log."""
-        further = {f"output {each.name}": each.where for each in self.outputs}
-        return {"queue": self.queue_name, "source": self.source.where, "output": self.output.where, **further}
+        to: dict[str, object] = {"output": self.output.where}
+        if self.outputs:
+            to = {"outputs": ", ".join(f"{each.name} at {each.where}" for each in self.all_outputs.values())}
+        return {"queue": self.queue_name, "source": self.source.where, **to}
 
 
 Latest = Callable[[], RouterSettings]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from common.config.blocks import UNLABELLED
 
 _OF_OUTPUT = "\x1f"
@@ -19,9 +21,15 @@ def parts_of_spot(text: str) -> tuple[str, str]:
     return (output, topic) if labelled else (UNLABELLED, text)
 
 
-def spoken(text: str) -> str:
-    """The same for a person; without a stream: the output as a whole."""
+def spoken(text: str, *, several: bool) -> str:
+    """The same for a person; without a stream: the output as a whole. `several`: there are other outputs, so that the default one is named."""
     output, topic = parts_of_spot(text)
     if not topic:
         return f"output {output}"
-    return f"topic {topic}" if output == UNLABELLED else f"topic {topic} of output {output}"
+    return f"topic {topic} of output {output}" if several or output != UNLABELLED else f"topic {topic}"
+
+
+def stood_for(text: str, whole: Collection[str]) -> bool:
+    """Whether this is a stream of an output that is in `whole`."""
+    output, topic = parts_of_spot(text)
+    return bool(topic) and output in whole

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from common.config.blocks import UNLABELLED
 from common.observability.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 from router.awake import Awake
-from router.spots import spoken
+from router.spots import parts_of_spot, spoken, stood_for
 
 UNKNOWN = "unknown"
 """The label of all topics that no table has: their names come with messages, and each would be a time series for ever."""
@@ -185,10 +186,15 @@ class Figures:
         return "\n".join(self._away_or_stopped()) or None
 
     def _away_or_stopped(self) -> Iterator[str]:
-        """A line each: topics that tables have first, then others, then sessions."""
-        away = sorted(self.topics_away.items(), key=lambda each: (each[0] not in self.topics, each[0]))
-        for topic, why in away[:_NAMED]:
-            yield f"{spoken(topic)} is unavailable: {why}"
+        """A line each: topics that tables have first, then others, then sessions. An output that could not be opened stands for its topics."""
+        whole = {output for output, topic in map(parts_of_spot, self.topics_away) if not topic}
+        away = sorted(
+            ((spot, why) for spot, why in self.topics_away.items() if not stood_for(spot, whole)),
+            key=lambda each: (each[0] not in self.topics, each[0]),
+        )
+        several = any(parts_of_spot(spot)[0] != UNLABELLED for spot in (*self.topics, *self.topics_away))
+        for spot, why in away[:_NAMED]:
+            yield f"{spoken(spot, several=several)} is unavailable: {why}"
         if len(away) > _NAMED:
             yield f"and {len(away) - _NAMED} more topics"
         if self.stopped:

@@ -9,8 +9,9 @@ that was found.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Protocol
 
 import structlog
@@ -77,16 +78,17 @@ class Awaited:
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
         output: str = UNLABELLED,
+        told: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`find` gets a change for it, and raises NotATopic when there is none; any other DStreamError means that this is unknown
-        now. `grace`: in seconds. `output`: the one that it belongs to."""
+        now. `grace`: in seconds. `output`: the one that it belongs to; `told`: what the log says of that."""
         self.topic = topic
         self._find = find
         self._grace = grace
         self._clock = clock
         self._tally = tally or Tally()
         self._label = spot(topic, output)
-        self._told_of = {} if output == UNLABELLED else {"output": output}
+        self._told_of = told
         self._turns = Turns()
         self._found: TopicSender | None = None
         self._since = self._asked = clock()

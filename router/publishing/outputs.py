@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from common.bus.ports import Bus, Storage
 from common.bus.settings import OutputSettings
@@ -170,7 +171,8 @@ class Outputs:
 
     def _open_one(self, each: Opened, stop: threading.Event) -> None:
         how = self._settings.provision
-        late = set(each.output.provision(list(each.streams.values()), how=how, stop=stop))
+        with bound_contextvars(**({"output": each.name} if len(self.opened) > 1 else {})):
+            late = set(each.output.provision(list(each.streams.values()), how=how, stop=stop))
         excused = [key for key, stream in each.streams.items() if stream.topic in late]
         each.publishers.open(stop, excused=excused, exist=how != "none")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from common.bus.ports import MessageRefused, OpenableSender, OutOfTime, SendInterrupted, TimeLeft, for_ever
 from common.bus.throttling import THROTTLED_BACKOFF, ThrottleLog
@@ -169,7 +170,7 @@ class Publisher:
 
         A topic that has refused one message after the other and accepted none is unavailable, whatever it answers to the next one.
         """
-        with self._turns.mine(meanwhile) as waited:
+        with self._turns.mine(meanwhile) as waited, bound_contextvars(**self._told):
             if waited and self.pause() > 0:
                 return False
             if left() <= 0:

@@ -87,9 +87,11 @@ class Publishers:
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
         output: str = UNLABELLED,
+        told: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`output`: the name of the output that they all belong to. `further` finds or makes the publisher of a topic that turns up later with a
-        change (see `Awaited`); None: there are only the configured ones.
+        """`output`: the name of the output that they all belong to; `told`: what the log says of it.
+
+        `further` finds or makes the publisher of a topic that turns up later with a change (see `Awaited`); None: there are only the configured ones.
 
         `never`: by topic (lower case), why it must not be one of them. `elsewhere` returns why no table could have a topic, so that its messages
         do not wait; None if one could.
@@ -105,6 +107,7 @@ class Publishers:
         self._clock = clock
         self._tally = tally
         self._output = output
+        self._told = told
         self._guard = threading.Lock()
         self._unproved: deque[Publisher] = deque()
         """Known to exist, and not opened yet."""
@@ -155,7 +158,15 @@ class Publishers:
                 self._put(topic, publisher)
             return publisher
 
-        return Awaited(topic, find, grace=self._grace, clock=self._clock, tally=self._tally, output=self._output)
+        return Awaited(
+            topic,
+            find,
+            grace=self._grace,
+            clock=self._clock,
+            tally=self._tally,
+            output=self._output,
+            told=self._told,
+        )
 
     def _put(self, topic: str, sender: TopicSender) -> None:
         self._by_topic = {**self._by_topic, topic: sender}  # a new dict: the slots read this one without a lock

@@ -66,6 +66,7 @@ class Topics:
             grace=settings.unknown_grace.total_seconds(),
             tally=self._tally,
             output=self._output.name,
+            told=self._output_told(),
         )
 
     def _configured(self, key: str, stream: Stream) -> Publisher:
@@ -138,5 +139,9 @@ class Topics:
 
     def _told(self, stream: Stream) -> Mapping[str, str]:
         """What the log says of a publisher besides its topic."""
-        output = {} if self._output.is_default else {"output": self._output.name}
+        output = self._output_told()
         return output if stream.destination == stream.topic else {**output, "place": stream.destination}
+
+    def _output_told(self) -> Mapping[str, str]:
+        """With several outputs each says its name, the default one as well."""
+        return {"output": self._output.name} if len(self._settings.streams) > 1 else {}

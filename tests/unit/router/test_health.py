@@ -428,7 +428,7 @@ def test_a_topic_of_another_output_has_its_name_in_metrics_and_health(clock: Clo
         clock.now += AWAY_SECONDS
         tally.topic_failed(name, "it is full")
     figures = tally.figures()
-    assert told(figures, UP) == {("default", "persons"): 1, ("stream", "persons"): 0, ("archive", "unknown"): 0}
+    assert told(figures, UP) == {("default", "persons"): 1, ("stream", "persons"): 0, ("archive", ""): 0}
     assert told(figures, ROUTED) == {("stream", "persons"): 2}
     assert (figures.ready() or "").splitlines() == [
         "topic persons of output stream is unavailable: it is full",

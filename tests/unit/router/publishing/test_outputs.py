@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
-from common.bus.ports import OpenableSender, Provision
+from common.bus.ports import OpenableSender, Provision, SendInterrupted
 from common.check import Finding
 from common.errors import (
     ConfigurationError,
@@ -25,13 +26,14 @@ from common.errors import (
 from common.message import Message
 from common.names import Origin, TableName
 from common.retry import Backoff
+from router.metrics import UP, samples
 from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.outputs.port import Stream
 from router.publishing.outputs import Outputs, most_links_of
 from router.routing.settings import RouteBlock
 from router.settings import RouterSettings
 from router.spots import spot
-from router.tally import Tally
+from router.tally import AWAY_SECONDS, Tally
 from tests.fakes.bus import FakeBroker
 from tests.unit.router.test_restarts import SETTINGS
 
@@ -49,6 +51,7 @@ class Shelf:
     held: threading.Event | None = None
     tries: int = 0
     closed: bool = False
+    bound: Mapping[str, object] = field(default_factory=dict)
 
     def sender(self, stream: Stream) -> OpenableSender:
         return self.broker.sender(stream.destination)
@@ -57,6 +60,7 @@ class Shelf:
         self, streams: Sequence[Stream], *, how: Provision, stop: threading.Event | None = None
     ) -> Collection[str]:
         self.tries += 1
+        self.bound = get_contextvars()
         if self.held is not None:
             self.held.wait(60)
         if self.faults:
@@ -198,3 +202,38 @@ def test_a_stop_ends_a_start_that_waits(world: World) -> None:
 
 def test_links_are_counted_over_all_outputs() -> None:
     assert most_links_of(settings(), slots=0) == 2
+
+
+def test_lines_of_what_a_start_provides_name_the_output(world: World) -> None:
+    world.outputs.open(world.stop)
+    assert {name: shelf.bound for name, shelf in world.shelves.items()} == {
+        "default": {"output": "default"},
+        "stream": {"output": "stream"},
+    }
+
+
+def test_with_several_outputs_the_default_one_is_named_too(world: World) -> None:
+    world.outputs.open(world.stop)
+    shelf = world.shelves["default"]
+    shelf.broker.entities_by_name.pop(PERSONS)
+    with capture_logs() as logs, pytest.raises(SendInterrupted):
+        world.outputs.publishers["default"][PERSONS].send([Message(b"{}", "1")])
+    assert [(line["event"], line["output"]) for line in logs] == [("topic unavailable", "default")]
+
+
+def test_an_output_that_is_away_invents_no_topic_and_is_reported_once() -> None:
+    now = [0.0]
+    tally = Tally(clock=lambda: now[0], topics=frozenset({PERSONS, spot(PERSONS, "stream")}))
+    tally.turned()
+    for each in (spot("", "stream"), spot(PERSONS, "stream")):
+        tally.topic_failed(each, "no login")
+    now[0] = 2 * AWAY_SECONDS
+    figures = tally.figures()
+    assert figures.ready() == "output stream is unavailable: no login"
+    ups = {sample.labels: sample.value for sample in samples(figures) if sample.metric is UP}
+    assert ups == {("default", PERSONS): 1, ("stream", PERSONS): 0}
+    tally.topic_works(spot("", "stream"))
+    tally.topic_failed(PERSONS, "it is full")
+    tally.topic_failed(PERSONS, "it is full")
+    now[0] += 2 * AWAY_SECONDS
+    assert f"topic {PERSONS} of output default is unavailable: it is full" in str(tally.figures().ready())
