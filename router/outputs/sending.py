@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from common.bus.ports import MessageRefused, OutOfTime, SendInterrupted, TimeLeft
-from common.errors import DStreamError, EntityUnavailable, TransientError
+from common.errors import DStreamError, EntityUnavailable, TransientError, unforeseen
 from common.message import Message
 from router.outputs.event_loop import LoopThread
+
+_DEFECT = "this is a defect: report it with this line; the messages wait, and are sent again"
 
 
 class Sending:
@@ -39,6 +42,11 @@ class Sending:
         except TransientError as error:
             kind = OutOfTime if self.left() <= 0 else SendInterrupted
             raise kind(error.message, hint=error.hint, accepted=frozenset(self.accepted)) from error
+        except DStreamError:
+            raise
+        except Exception as error:
+            text = f"{self.doing}: {unforeseen(error)}"
+            raise SendInterrupted(text, hint=_DEFECT, accepted=frozenset(self.accepted)) from error
         if self.faults:
             raise self.verdict()
 
@@ -51,6 +59,17 @@ class Sending:
         if isinstance(fault, (SendInterrupted, MessageRefused)):
             fault.accepted = accepted
         return fault
+
+
+async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Return when all have ended. When one raises, the others are cancelled and have ended before the caller knows: nobody goes on sending behind
+    a `send` that is over."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from several
 
 
 def _weight(fault: DStreamError) -> tuple[int, int]:

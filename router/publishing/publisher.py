@@ -21,6 +21,7 @@ from common.message import Message
 from common.retry import Backoff
 from router.chunks import MOST, USUAL, narrower, wider
 from router.publishing.turns import Turns, nothing
+from router.publishing.unforeseen import ForeseenSender
 from router.tally import Tally
 
 TOPIC_BACKOFF = Backoff(first=0.5, longest=30.0)
@@ -61,7 +62,7 @@ class Publisher:
         self.topic = topic
         self._label = topic if label is None else label
         self._told = told
-        self._sender = sender
+        self._sender: OpenableSender = ForeseenSender(sender, topic)
         self._backoff = backoff
         self._clock = clock
         self._chance = chance
@@ -144,7 +145,10 @@ class Publisher:
 
     def _shut(self) -> None:
         self._used = None
-        self._sender.close()
+        try:
+            self._sender.close()
+        except DStreamError as error:
+            log.warning("link not closed", topic=self.topic, **self._told, error=error.message)
 
     def pause(self) -> float:
         """Seconds until the topic may be tried again; 0 without a fault."""

@@ -21,7 +21,7 @@ from router.outputs.event_loop import LoopThread
 from router.outputs.nats.answers import Conflict, Refused, acknowledged, missing
 from router.outputs.nats.connection import Connection, Link, NobodyAnswers
 from router.outputs.nats.messages import Outgoing, Unwritable, outgoing
-from router.outputs.sending import Sending
+from router.outputs.sending import Sending, side_by_side
 
 _CHUNK = 262_144
 """Bytes of messages that are best sent in one call."""
@@ -87,7 +87,7 @@ class NatsSender:
         sending.run(self._loop, self._all(sending), most=_WAITS * self._seconds)
 
     async def _all(self, sending: Sending) -> None:
-        """Never raises: what went wrong is in `sending`."""
+        """What was foreseen and went wrong is in `sending`."""
         try:
             link = await self._connection.opened()
             written = self._written(sending, link)
@@ -168,7 +168,7 @@ class NatsSender:
             except DStreamError as error:
                 sending.faults.append(error)
 
-        await asyncio.gather(*(one(places) for places in sending.sessions()))
+        await side_by_side(one(places) for places in sending.sessions())
 
     def _judge(self, at: int, answer: asyncio.Future[bytes], sending: Sending) -> None:
         """Count the message as accepted. Raises Conflict and DStreamError."""

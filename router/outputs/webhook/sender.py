@@ -15,7 +15,7 @@ from common.errors import DStreamError, TransientError
 from common.message import Message
 from router.outputs.event_loop import LoopThread
 from router.outputs.headers import Unwritable
-from router.outputs.sending import Sending
+from router.outputs.sending import Sending, side_by_side
 from router.outputs.webhook.answers import Answer, Meaning, meaning, seconds_of, unavailable, words
 from router.outputs.webhook.client import Client, Lost
 from router.outputs.webhook.requests import Request, of_many, of_one
@@ -76,7 +76,7 @@ class WebhookSender:
         sending.run(self._loop, self._all(sending), most=_REQUESTS_EACH * len(messages) * self._target.seconds)
 
     async def _all(self, sending: Sending) -> None:
-        """Never raises, so that each session's last request ends by itself: what went wrong is in `sending`."""
+        """What was foreseen and went wrong is in `sending`, so that each session's last request ends by itself."""
         free = asyncio.Semaphore(self._target.concurrency)
 
         async def one(places: Sequence[int]) -> None:
@@ -86,7 +86,7 @@ class WebhookSender:
                 except DStreamError as error:
                     sending.faults.append(error)
 
-        await asyncio.gather(*(one(places) for places in sending.sessions()))
+        await side_by_side(one(places) for places in sending.sessions())
         self._used = time.monotonic()
 
     async def _session(self, places: Sequence[int], sending: Sending) -> None:
