@@ -26,7 +26,7 @@ from common.side_topic import TOPIC_NAME
 from router.hands import Hands
 from router.publishing.awaited import Awaited, TopicSender
 from router.publishing.publisher import Publisher
-from router.routing.table import parts_of_key
+from router.routing.table import folded, parts_of_key
 from router.spots import spot
 from router.tally import UNKNOWN, Tally
 
@@ -98,7 +98,7 @@ class Publishers:
         `expected`: whether a topic is one of the configuration's, so that there is always room for it. `grace`: seconds for which `further` is
         tried again before messages for such a topic are refused.
         """
-        self._by_topic: Mapping[str, TopicSender] = {publisher.topic.lower(): publisher for publisher in publishers}
+        self._by_topic: Mapping[str, TopicSender] = {folded(publisher.topic): publisher for publisher in publishers}
         self._further = further
         self._never = never
         self._elsewhere = elsewhere
@@ -193,18 +193,18 @@ class Publishers:
         `keep` opens the rest. Raises one PermanentError that names every topic it concerns; the first TransientError, if each was met by one.
         Other faults are logged, and `keep` tries their topics again.
         """
-        late = {topic.lower() for topic in excused}
+        late = {folded(topic) for topic in excused}
         first = self._publishers()
         if exist:
-            certain = [publisher for publisher in first if publisher.topic.lower() not in late]
+            certain = [publisher for publisher in first if folded(publisher.topic) not in late]
             self._unproved = deque(certain[MOST_OPEN:])
-            first = [publisher for publisher in first if publisher.topic.lower() in late] + certain[:MOST_OPEN]
+            first = [publisher for publisher in first if folded(publisher.topic) in late] + certain[:MOST_OPEN]
         tried = [each for each in _side_by_side(partial(self._tried, stop), first) if each is not None]
         faults = [(publisher, fault) for publisher, fault in tried if fault is not None]
         permanent = [
             fault
             for publisher, fault in faults
-            if isinstance(fault, PermanentError) and publisher.topic.lower() not in late
+            if isinstance(fault, PermanentError) and folded(publisher.topic) not in late
         ]
         if permanent:
             text = "; ".join(dict.fromkeys(fault.message for fault in permanent))

@@ -77,7 +77,8 @@ class Topics:
         """The publisher of a stream that turned up. Raises as `Further.way`, and PermanentError for a place that another stream has."""
         topic, place = parts_of_key(key)
         way = self._further.way(topic, message)
-        stream = stream_of(self._output, self._settings.origin, topic, self._table(topic, message), instead=place)
+        table = None if way.kind == "side" else self._table(topic, message)
+        stream = stream_of(self._output, self._settings.origin, topic, table, instead=place)
         self._take(stream, place or self._output.destination_template)
         if way.kind == "configured":
             return self._publisher(key, stream, provide_first=True, missing=way.missing)
@@ -89,9 +90,13 @@ class Topics:
         return publisher
 
     def _table(self, topic: str, message: Message) -> TableName | None:
-        """Of a side topic none: its place is its own name."""
+        """As the message spells it; else as its topic does. None of a topic that no table has: its place is its own name."""
         table, origin = named_table(message), self._settings.origin
-        return table if table is not None and origin is not None and origin.topic(table) == topic else None
+        if origin is None:
+            return None
+        if table is not None and origin.topic(table) == topic:
+            return table
+        return self._settings.topics.get(topic) or origin.table_of(topic)
 
     def _take(self, stream: Stream, template: str) -> None:
         if not names_table(template) and stream.table is not None:

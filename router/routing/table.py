@@ -47,6 +47,12 @@ def parts_of_key(key: str) -> tuple[str, str | None]:
     return topic, place if renamed else None
 
 
+def folded(key: str) -> str:
+    """The key with its topic in lower case. A place keeps its case: it is as the file has it."""
+    topic, place = parts_of_key(key)
+    return key_of(topic.lower(), place)
+
+
 @dataclass(frozen=True, slots=True)
 class _Route:
     """`number`: its place among the blocks, from 1."""

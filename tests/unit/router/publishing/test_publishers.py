@@ -15,6 +15,7 @@ from common.message import Message
 from common.retry import Backoff
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import IDLE, LOOK, MOST_OPEN, OPENED_AT_ONCE, PROVED_AT_A_LOOK, Publishers
+from router.routing.table import key_of
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 
@@ -410,3 +411,14 @@ def test_a_stop_ends_the_opening_of_topics_after_the_start() -> None:
     before.clear()
     publishers.look(stop)
     assert sum(link.opened for link in links) <= MOST_OPEN + OPENED_AT_ONCE
+
+
+def test_a_place_that_a_route_writes_in_upper_case_finds_its_publisher() -> None:
+    broker = FakeBroker()
+    key = key_of("srv.db.persons.events", "Archive.{table}")
+    broker.create(key)
+    publishers = Publishers([Publisher(key_of("Srv.db.persons.events", "Archive.{table}"), broker.sender(key))])
+    assert key in publishers.topics
+    publishers.open(threading.Event(), excused=[key], exist=True)
+    publishers[key].send([MESSAGE])
+    assert broker.entity(key).bodies == [b"{}"]

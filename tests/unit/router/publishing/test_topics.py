@@ -18,6 +18,7 @@ from router.publishing.awaited import NoTopic
 from router.publishing.further import LISTED_AGAIN, Further
 from router.publishing.publishers import Publishers
 from router.publishing.topics import Topics
+from router.routing.table import key_of
 from router.settings import RouterSettings
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
@@ -262,3 +263,10 @@ def test_a_topic_that_nobody_has_made_is_not_called_added_and_the_log_says_whose
     with capture_logs() as logs:
         assert matching.sent("srv.db.sales.items.events") == ""
     assert [line["event"] for line in logs] == ["topic added"]
+
+
+def test_a_message_that_does_not_say_its_table_goes_where_its_topic_says() -> None:
+    matching = world(**of_patterns("sales.*"))
+    key = key_of("srv.db.sales.orders.events", "Archive.{schema}.{table}")
+    assert matching.sent(key) == ""
+    assert matching.provided == ["Archive.sales.orders"]
