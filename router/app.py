@@ -50,6 +50,7 @@ def run(
     Raises PermanentError when the queue is deleted while it runs. `latest` returns the settings of the present configuration, from any thread
     and, pickled, from any process; it is called for a topic that `settings` do not have.
     """
+    _routing(settings)  # before anything is opened: a filter that cannot be evaluated ends the start
     for setting in settings.creating_nothing:
         log.warning("setting creates no topics", setting=setting, reason=CREATES_NOTHING, hint=CREATE_OR_REMOVE)
     if settings.workers == 1:
@@ -274,7 +275,6 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    routing = RouteTable(settings.route, _table_of(settings), settings.origin) if settings.route else None
     return Slots(
         settings,
         receivers,
@@ -282,10 +282,15 @@ def _route(
         stop,
         pace,
         tally,
-        routing=routing,
+        routing=_routing(settings),
         ahead=ahead.bytes,
         news=_News(settings, latest),
     ).run()
+
+
+def _routing(settings: RouterSettings) -> RouteTable | None:
+    """Raises PermanentError where a filter needs a library that is not installed."""
+    return RouteTable(settings.route, _table_of(settings), settings.origin) if settings.route else None
 
 
 def _table_of(settings: RouterSettings) -> Callable[[str], TableName | None]:

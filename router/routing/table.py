@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from common.cel.filters import Filter, FilterFailed, compile_filter
+from common.errors import PermanentError
 from common.message import Message
 from common.names import Origin, TableName
 from router.routes import named_table
@@ -93,7 +94,7 @@ class RouteTable:
             _Route(
                 number,
                 tuple(map(StreamPattern.parse, route.tables)),
-                None if route.when is None else compile_filter(route.when),
+                _filter(number, route),
                 route.to,
                 route.topic,
             )
@@ -140,6 +141,14 @@ class RouteTable:
                 self._known = {}
             self._known[topic, table] = found
         return found
+
+
+def _filter(number: int, route: RouteBlock) -> Filter | None:
+    try:
+        return None if route.when is None else compile_filter(route.when)
+    except PermanentError as error:
+        hint = "pip install 'dstream-cdc[routes]'"
+        raise PermanentError(f"route {number}: its {error.message.removeprefix('the ')}", hint=hint) from error
 
 
 def _usual(topic: str) -> tuple[Target, ...]:

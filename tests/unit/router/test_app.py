@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import NoReturn
 from unittest.mock import Mock
 
 import pytest
 from structlog.testing import capture_logs
 
+from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName
 from router import app as wiring
 from router.outputs import registry
 from router.publishing.publishers import MOST_OPEN, OPENED_AT_ONCE
 from router.receiving.parking import PARKED_PER_SLOT
+from router.routing import table
+from router.routing.settings import RouteBlock
 from tests.fakes.bus import FakeBroker
 from tests.unit.router.test_restarts import SETTINGS
 
@@ -53,6 +57,25 @@ def test_a_start_warns_of_settings_that_create_no_topics(provided: Mock) -> None
     assert [(line["log_level"], line["event"], line["setting"]) for line in logs] == [
         ("warning", "setting creates no topics", "router.create_under")
     ]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_filter_without_its_library_ends_the_start_before_anything_is_opened(
+    provided: Mock, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    def lacking(text: str) -> NoReturn:
+        raise PermanentError("the filter needs the Python package cel_expr_python, which is not installed", hint="no")
+
+    monkeypatch.setattr(table, "compile_filter", lacking)
+    routes = (RouteBlock(to=("default",)), RouteBlock(to=("default",), when="data.ID > 1"))
+    settings = SETTINGS.model_copy(update={"workers": workers, "route": routes})
+    with pytest.raises(PermanentError) as raised:
+        wiring.run(settings, threading.Event())
+    assert (
+        raised.value.message == "route 2: its filter needs the Python package cel_expr_python, which is not installed"
+    )
+    assert raised.value.hint == "pip install 'dstream-cdc[routes]'"
+    assert not provided.called
 
 
 def test_a_router_creates_opens_and_routes_on_any_bus(monkeypatch: pytest.MonkeyPatch) -> None:
