@@ -290,7 +290,9 @@ def _route(
 
 def _routing(settings: RouterSettings) -> RouteTable | None:
     """Raises PermanentError where a filter needs a library that is not installed."""
-    return RouteTable(settings.route, _table_of(settings), settings.origin) if settings.route else None
+    if not settings.route:
+        return None
+    return RouteTable(settings.route, _table_of(settings), settings.origin, settings.all_outputs.values())
 
 
 def _table_of(settings: RouterSettings) -> Callable[[str], TableName | None]:

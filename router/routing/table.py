@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from common.bus.settings import OutputSettings
 from common.cel.filters import Filter, FilterFailed, compile_filter
 from common.errors import PermanentError
 from common.message import Message
@@ -84,9 +85,10 @@ class RouteTable:
         routes: Sequence[RouteBlock],
         table_of: Callable[[str], TableName | None],
         origin: Origin | None = None,
+        outputs: Iterable[OutputSettings] = (),
     ) -> None:
         """`table_of`: the table of a topic, as far as its name shows it, for messages that do not say their table. `origin`: gives the topic that
-        is a table's own; None: any is.
+        is a table's own; None: any is. `outputs`: those that routes name, for the fingerprint.
 
         Raises PermanentError where a filter needs a library that is not installed.
         """
@@ -102,9 +104,10 @@ class RouteTable:
         )
         self._table_of = table_of
         self._origin = origin
-        written = json.dumps([route.model_dump(mode="json") for route in routes], sort_keys=True)
+        places = sorted((each.name, each.type, each.where, each.destination_template) for each in outputs)
+        written = json.dumps([[route.model_dump(mode="json") for route in routes], places], sort_keys=True)
         self.fingerprint = hashlib.sha256(written.encode()).hexdigest()[:16]
-        """Of what the routes say: routes with another one may send the same message elsewhere."""
+        """Of what the routes say and where the outputs are: with another one the same message may go elsewhere."""
         self._known: dict[tuple[str, TableName | None], tuple[_Route, ...]] = {}
 
     @property

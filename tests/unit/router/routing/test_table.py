@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from common.bus.settings import OutputSettings
 from common.cel.filters import FilterFailed
 from common.message import Message
 from common.names import Origin, TableName
+from router.outputs.azure_event_hubs.settings import EventHubsOutput
+from router.outputs.azure_service_bus.settings import ServiceBusOutput
 from router.routing.settings import RouteBlock, unknown_outputs
 from router.routing.table import RouteTable, Target, key_of, parts_of_key
 
@@ -214,3 +217,20 @@ def test_an_output_that_no_block_has_is_named() -> None:
         (("route", 0, "to", 1), 'names the output "straem", which no block has (did you mean "stream"?)'),
         (("route", 1, "to", 0), 'names the output "xyz", which no block has; there are default, stream'),
     ]
+
+
+def test_another_place_under_the_same_label_is_not_believed_to_have_what_the_first_one_had() -> None:
+    routes = [route(to=("default",))]
+
+    def fingerprint(output: OutputSettings, routes: list[RouteBlock] = routes) -> str:
+        return RouteTable(routes, ORIGIN.table_of, ORIGIN, [output]).fingerprint
+
+    one = ServiceBusOutput(namespace="one.servicebus.windows.net")
+    others = [
+        ServiceBusOutput(namespace="two.servicebus.windows.net"),
+        ServiceBusOutput(namespace="one.servicebus.windows.net", topic="{table}"),
+        EventHubsOutput(type="azure_event_hubs", namespace="one.servicebus.windows.net", event_hub="{topic}"),
+    ]
+    assert fingerprint(one) == fingerprint(ServiceBusOutput(namespace="one.servicebus.windows.net", tombstones=True))
+    assert len({fingerprint(each) for each in (one, *others)}) == 4
+    assert fingerprint(one) != fingerprint(one, [route(to=("default",), topic="x")])
