@@ -16,7 +16,7 @@ from functools import cache
 from itertools import accumulate
 
 from common.bus.ports import SendInterrupted
-from common.errors import EntityUnavailable
+from common.errors import DStreamError, EntityUnavailable
 
 _PIECE = 4_096
 """Bytes that a pipe which is ready takes without a wait (pipe(7), PIPE_BUF)."""
@@ -53,22 +53,22 @@ class Pipe:
 
     def _write(self, lines: Sequence[bytes], until: float, cuts: int, seconds: float) -> None:
         if self._rest:  # the end of a line that was interrupted; its message comes again
-            taken = self._take(self._rest, until, cuts)
+            taken, error = self._take(self._rest, until, cuts)
             self._rest = self._rest[taken:]
             if self._rest:
-                raise self._unread(0, seconds)
+                raise self._unread(0, seconds) if error is None else self._failed(0, error)
         data = memoryview(b"".join(lines))
-        taken = self._take(data, until, cuts)
+        taken, error = self._take(data, until, cuts)
         if taken == len(data):
             return
         ends = list(accumulate(map(len, lines)))
         whole = sum(end <= taken for end in ends)
         if taken > (ends[whole - 1] if whole else 0):
             self._rest = data[taken : ends[whole]]
-        raise self._unread(whole, seconds)
+        raise self._unread(whole, seconds) if error is None else self._failed(whole, error)
 
-    def _take(self, data: memoryview, until: float, cuts: int) -> int:
-        """How many bytes the stream took in time."""
+    def _take(self, data: memoryview, until: float, cuts: int) -> tuple[int, OSError | None]:
+        """How many bytes the stream took in time, and what ended it."""
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
         taken = 0
@@ -83,13 +83,20 @@ class Pipe:
             except BlockingIOError:  # another process took the room, or made the stream non-blocking
                 time.sleep(0.001)
             except OSError as error:
-                if error.errno in _GONE:
-                    raise EntityUnavailable(
-                        f"writing to {self._name}: the reader has closed it ({error.strerror})",
-                        hint="start the router again with a reader; until then the messages wait in the queue",
-                    ) from error
-                raise SendInterrupted(f"writing to {self._name}: {error.strerror}") from error
-        return taken
+                return taken, error
+        return taken, None
+
+    def _failed(self, whole: int, error: OSError) -> DStreamError:
+        """Lines that it took are reported first; the next write meets the error again."""
+        made: DStreamError = SendInterrupted(f"writing to {self._name}: {error.strerror}", accepted=range(whole))
+        if error.errno in _GONE:
+            text = f"writing to {self._name}: the reader has closed it ({error.strerror})"
+            hint = "start the router again with a reader; until then the messages wait in the queue"
+            made = (
+                SendInterrupted(text, hint=hint, accepted=range(whole)) if whole else EntityUnavailable(text, hint=hint)
+            )
+        made.__cause__ = error
+        return made
 
     def _unread(self, whole: int, seconds: float) -> SendInterrupted:
         return SendInterrupted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -107,3 +108,27 @@ def test_lines_of_several_threads_are_never_inside_of_each_other(ends: tuple[int
         thread.join()
 
     assert sorted(got[0].splitlines(keepends=True)) == sorted(line for lines in mine for line in lines)
+
+
+def test_a_line_that_an_error_has_cut_is_finished_before_the_next(
+    ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = ends
+    pipe = Pipe(writing, "standard output")
+    lines = [bytes([65 + at]) * 4_999 + b"\n" for at in range(3)]
+    write, calls = os.write, list[int]()
+
+    def full(fd: int, data: bytes) -> int:
+        calls.append(fd)
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(SendInterrupted, match="No space left") as stopped:
+        pipe.write(lines, seconds=FOR_LONG)
+    assert stopped.value.accepted == {0}
+
+    pipe.write(lines[1:], seconds=FOR_LONG)
+
+    assert drained(reading, 4 * 5_000) == lines[0] + lines[1] + lines[1] + lines[2]
