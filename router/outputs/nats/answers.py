@@ -17,6 +17,8 @@ _TOO_LARGE: Final = (10054, 10097)
 _NOT_ENABLED: Final = (10039, 10076)
 _FULL: Final = (10023, 10028, 10047, 10077)
 _BUSY: Final = (10167,)
+_IN_PROCESS: Final = (10158,)
+"""A copy of the message is on its way to being stored, which may fail yet."""
 
 _RIGHT = "give the user the right to publish on the subject, and to subscribe to _INBOX.> for the answers"
 _MISSING = 'create the stream with this subject (provision = "create" does), or correct stream and subject; JetStream must be enabled'
@@ -69,7 +71,7 @@ def _fault(error: Any, doing: str) -> Exception:
         return SendInterrupted(text, throttled=True)
     return (
         SendInterrupted(text)
-        if kind >= 500
+        if kind >= 500 or code in _IN_PROCESS
         else EntityUnavailable(text, hint="see the server's log and the stream's configuration")
     )
 

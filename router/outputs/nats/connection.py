@@ -43,7 +43,8 @@ class NobodyAnswers(Exception):
 
 
 class Link:
-    """One connection. `dead`: why it can no longer be used. `doubtful`: somebody gave up waiting for an answer, so that it is to be looked at."""
+    """One connection. `dead`: why it can no longer be used. `doubtful`: somebody gave up waiting for an answer, so that it is to be looked at.
+    `violations`: how often the server said that a right is missing; `violation`: its last words."""
 
     def __init__(self, client: Client, where: str) -> None:
         self._client = client
@@ -53,7 +54,8 @@ class Link:
         self._inbox = ""
         self.dead: Lost | None = None
         self.doubtful = False
-        self.violations: list[str] = []
+        self.violations = 0
+        self.violation = ""
 
     @property
     def max_payload(self) -> int:
@@ -81,7 +83,7 @@ class Link:
 
     async def asked(self, question: Callable[[JetStreamManager], Awaitable[_T]], doing: str, domain: str | None) -> _T:
         """An answer of JetStream's API. Raises nats.js.errors.APIError, Lost and EntityUnavailable."""
-        known = len(self.violations)
+        known = self.violations
         manager = self._client.jsm() if domain is None else self._client.jsm(domain=domain)
         try:
             return await question(manager)
@@ -92,8 +94,8 @@ class Link:
         except nats.errors.NoRespondersError as error:
             raise _no_jetstream(doing) from error
         except (nats.errors.Error, OSError, TimeoutError) as error:
-            if len(self.violations) > known:
-                raise not_allowed(doing, self.violations[-1]) from error
+            if self.violations > known:
+                raise not_allowed(doing, self.violation) from error
             raise Lost(f"{doing}: {_words(error)}") from error
 
     async def alive(self) -> bool:
@@ -137,7 +139,7 @@ class Link:
         words = _words(error)
         if (about := _ABOUT_SUBJECT.search(words)) is None:
             return
-        self.violations.append(words)
+        self.violations, self.violation = self.violations + 1, words
         inbox = about[1].startswith("_inbox")
         for subject, future in list(self._waiting.values()):
             if not future.done() and (inbox or subject.lower() == about[1].lower()):

@@ -72,6 +72,7 @@ def test_stored_now_or_before_is_accepted(data: bytes) -> None:
         (_error(500, 10047), SendInterrupted),
         (_error(503, 10008), SendInterrupted),
         (_error(429, 10167), SendInterrupted),
+        (_error(409, 10158), SendInterrupted),
         (_error(400, 1), EntityUnavailable),
         (b"OK", EntityUnavailable),
         (b"[]", EntityUnavailable),
