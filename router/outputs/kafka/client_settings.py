@@ -35,6 +35,10 @@ _REFUSED: Final[Mapping[str, str]] = {
         _PROMISE,
     ),
     **dict.fromkeys(
+        ("enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm"),
+        "is not to be changed: a server that is not verified would get the password",
+    ),
+    **dict.fromkeys(
         (
             "message.timeout.ms",
             "delivery.timeout.ms",
@@ -66,6 +70,8 @@ def refused_setting(name: str) -> str | None:
         return "is not a setting for a configuration file"
     if (reason := _REFUSED.get(folded)) is not None:
         return reason
+    if folded.startswith("test."):
+        return "is for tests of the library alone"
     if any(part in folded for part in _SECRET_PARTS):
         return "holds a secret, for which there is no place here"
     return None

@@ -55,6 +55,9 @@ def test_each_table_has_a_topic_of_its_own() -> None:
     "name",
     [
         "acks",
+        "test.mock.num.brokers",
+        "Enable.SSL.certificate.verification",
+        "ssl.endpoint.identification.algorithm",
         "ACKS",
         "request.required.acks",
         "enable.idempotence",
