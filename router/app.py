@@ -285,6 +285,7 @@ def _route(
         routing=_routing(settings),
         ahead=ahead.bytes,
         news=_News(settings, latest),
+        cut=outputs.cut_calls,
     ).run()
 
 

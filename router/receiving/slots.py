@@ -33,6 +33,9 @@ from router.tally import Held, Tally
 STOP_WITHIN = 18.0
 """Seconds that slots have to finish; Kubernetes kills after 30 s, and the promise is 20."""
 
+CUT_AFTER = 7.0
+"""Seconds after a stop until calls to several outputs that have not ended are cut: a session is not given back before (fan_out/session.py)."""
+
 LOOK = 10.0
 """Seconds between two checks of the slots of this process. A parent process finds a stuck slot sooner, and kills this process."""
 
@@ -57,14 +60,17 @@ class Slots:
         routing: Routing | None = None,
         ahead: Callable[[], float],
         news: Callable[[], object],
+        cut: Callable[[], None] = lambda: None,
     ) -> None:
-        """`outputs`: by their names. `routing`: None where everything goes to the only output. `ahead` and `news`: for `Parking`."""
+        """`outputs`: by their names. `routing`: None where everything goes to the only output. `ahead` and `news`: for `Parking`.
+        `cut`: ends the calls to outputs that are in flight."""
         self._settings = settings
         self._receivers = receivers
         self._outputs = outputs
         self._stop = stop
         self._pace = pace
         self._tally = tally
+        self._cut = cut
         self._parking = Parking(
             stop,
             room=parked_per_slot(routes=routing is not None) * settings.slots,
@@ -153,9 +159,12 @@ class Slots:
                 self._stop.set()
 
     def _ended(self, threads: Sequence[threading.Thread]) -> int:
-        deadline = time.monotonic() + STOP_WITHIN
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        stopped = time.monotonic()
+        if self._fan_out is not None:
+            self._join(threads, stopped + CUT_AFTER)
+            if any(thread.is_alive() for thread in threads):
+                self._cut()
+        self._join(threads, stopped + STOP_WITHIN)
         if self._fatal:
             raise next((error for error in self._fatal if isinstance(error, DStreamError)), self._fatal[0])
         late = sum(thread.is_alive() for thread in threads)
@@ -164,3 +173,8 @@ class Slots:
                 "slots did not stop in time", slots=late, effect="their messages come again when their locks run out"
             )
         return 1 if late else 0
+
+    @staticmethod
+    def _join(threads: Sequence[threading.Thread], deadline: float) -> None:
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))

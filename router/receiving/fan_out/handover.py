@@ -22,7 +22,7 @@ from router.receiving.fan_out import progress
 from router.receiving.fan_out.lanes import Entry, Lane
 from router.receiving.fan_out.progress import Remembered
 from router.receiving.fan_out.routing import Routing, places
-from router.receiving.fan_out.session import LAG, MOST_SKIPPED, Means, Session
+from router.receiving.fan_out.session import AT_A_STOP, CALLS_END, LAG, MOST_SKIPPED, Means, Session
 from router.receiving.handover import SessionGone, SessionParked
 from router.receiving.pace import Pace
 from router.receiving.parking import Parked, Parking
@@ -259,7 +259,6 @@ class FanOut:
                 lane.behind = False
         missing = session.reread_for()
         if missing is not None:
-            self._wait_for_prompt(session)
             self.means.rereads.begin(session.session_id, self.clock())
             raise SessionGone(f"it is read again from its first unsettled message, for output {missing.output}")
         if session.level:
@@ -351,4 +350,5 @@ class FanOut:
         """See `router.receiving.slot.Work`."""
         session, self._session = self._session, None
         if session is not None:
-            session.give_up(keeps=keeps and session.receiver.session_id is not None)
+            patience = AT_A_STOP if self.stop.is_set() else CALLS_END
+            session.give_up(keeps=keeps and session.receiver.session_id is not None, patience=patience)

@@ -46,6 +46,13 @@ KEPT_AT_LAST: Final = 60.0
 """The same for a session that has been open for an hour. Each writing is a request, as each renewal of the lock is, and a link bears 5,000 of both:
 then the session is read again. So it lasts for a day."""
 
+CALLS_END: Final = 35.0
+"""Seconds that a session is kept for calls in flight before it is closed: what arrived later might come after newer changes, which the next holder
+of the session sends. A call to an output without an answer takes 30."""
+
+AT_A_STOP: Final = 8.0
+"""The same while the router stops. Calls are cut shortly before."""
+
 VISIT: Final = 0.25
 """Seconds after which a parked session is visited: it may have new messages for the outputs that accept them."""
 
@@ -279,8 +286,8 @@ class Session:
         return [lane for lane in self.lanes if lane.caught_up()]
 
     def reread_for(self) -> Lane | None:
-        """The lane for which the session should be read again now."""
-        if not self._means.rereads.due(self.session_id, self._means.clock()):
+        """The lane for which the session should be read again now: not while an output may still accept what it was sent."""
+        if self.busy or not self._means.rereads.due(self.session_id, self._means.clock()):
             return None
         return next((lane for lane in self.caught_up() if lane.skipped and self._reachable(lane)), None)
 
@@ -356,10 +363,22 @@ class Session:
         left = self.receiver.lock_left(())
         self._until = self._means.clock() + left * 3 / 4
 
-    def give_up(self, *, keeps: bool) -> None:
-        """Couriers stop where they are; what is in flight may arrive, and comes again."""
+    def give_up(self, *, keeps: bool, patience: float | None = None) -> None:
+        """Couriers begin nothing more. `keeps`: first wait for what is in flight, for so many seconds; None: as long as a stop allows. What is in
+        flight after that may arrive, and comes again."""
         for lane in self.lanes:
             lane.cancelled = True
         if keeps:
+            self._wait_for_calls(AT_A_STOP if patience is None else patience)
             self.keep()
         self._means.behind.closed(self.session_id)
+
+    def _wait_for_calls(self, patience: float) -> None:
+        until = self._means.clock() + patience
+        try:
+            while self.busy and (left := until - self._means.clock()) > 0:
+                self.receiver.renew(())
+                self._means.tally.turn()
+                self.bell.wait(min(left, 1.0))
+        except DStreamError as error:
+            log.debug("session lost before its calls ended", session=self.session_id, error=error.message)

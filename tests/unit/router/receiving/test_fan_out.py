@@ -21,6 +21,8 @@ from common.retry import Backoff
 from common.servicebus.receiver import MAX_RENEWALS
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
+from router.receiving.fan_out import handover
+from router.receiving.fan_out import session as session_module
 from router.receiving.fan_out.behind import Behind
 from router.receiving.fan_out.courier import ThreadedCouriers
 from router.receiving.fan_out.handover import FanOut
@@ -402,8 +404,53 @@ def test_a_session_whose_messages_are_too_much_keeps_one_and_is_read_again() -> 
     assert [each for each in ids(bench.outputs["b"]) if each < 30] == list(range(30))
 
 
-def test_an_output_that_does_not_answer_holds_up_neither_the_others_nor_a_stop() -> None:
+def test_a_stop_gives_a_session_back_only_when_what_is_in_flight_has_ended() -> None:
+    """It would arrive after newer changes that the next holder of the session sends."""
+    bench, over, asked, held = Bench("a", "b"), threading.Event(), threading.Event(), list[int]()
+
+    class Faults(deque[Exception]):
+        def __bool__(self) -> bool:
+            asked.set()
+            over.wait(60)
+            return False
+
+    bench.outputs["b"].faults = Faults()
+    bench.put(5)
+
+    def arrive() -> None:
+        held.append(len(bench.broker.open_receivers))
+        over.set()
+
+    def stops() -> bool:
+        reached = asked.is_set() and len(bench.outputs["a"].held) == 5
+        if reached and not bench.stop.is_set():
+            threading.Timer(2.0, arrive).start()
+        return reached
+
+    bench.run(until=stops)
+    assert held[0] == 1
+    assert not bench.broker.open_receivers
+    assert ids(bench.outputs["b"]) == [0, 1, 2, 3, 4]
+
+
+def test_a_session_is_not_read_again_while_an_output_may_still_accept_something() -> None:
+    bench = Bench("a", "b")
+    bench.put(1)
+    receiver = bench.receivers.open(max_wait=1)
+    assert receiver is not None
+    session = Session(receiver, bench.means, {})
+    late, busy = session.lane("a"), session.lane("b")
+    late.behind, late.skipped, busy.busy = True, 1, True
+    assert session.reread_for() is None
+    busy.busy = False
+    assert session.reread_for() is late
+    bench.parking.close()
+
+
+def test_an_output_that_does_not_answer_holds_up_neither_the_others_nor_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sends hang until the test is over."""
+    for module in (session_module, handover):
+        monkeypatch.setattr(module, "AT_A_STOP", 0.2)
     bench, over, asked = Bench("a", "b"), threading.Event(), threading.Event()
 
     class Faults(deque[Exception]):
@@ -429,9 +476,12 @@ def test_an_output_that_does_not_answer_holds_up_neither_the_others_nor_a_stop()
     assert [held.holder for held in bench.queue.held] == [None] * 16
 
 
-def test_a_defect_in_a_courier_ends_the_slot() -> None:
+def test_a_defect_in_a_courier_ends_the_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Aliased, *sent: object, **how: object) -> bool:
+        raise ValueError("a defect")
+
     bench = Bench("a", "b")
     bench.put(1)
-    bench.outputs["b"].faults.append(ValueError("a defect"))
+    monkeypatch.setattr(Aliased, "send", broken)
     with pytest.raises(ValueError, match="a defect"):
         bench.run()
