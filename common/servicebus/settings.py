@@ -41,7 +41,7 @@ class ServiceBusSettings(NamespaceSettings):
 
     type: BusType = Field(
         default="azure_service_bus",
-        description="The type of bus. `servicebus` means the same. There is only one type, so it is the default.",
+        description="Azure Service Bus, the default. `servicebus` means the same.",
     )
     management_endpoint: Annotated[HttpUrl | None, BeforeValidator(or_none)] = Field(
         default=None,
