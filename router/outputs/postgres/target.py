@@ -89,12 +89,13 @@ class Target:
         if last.ends_snapshot:
             whole = statements.snapshot_whole(self._own)
             statements_.append((whole, (self._place, str(last.metadata["Snapshot"]["Id"]))))
-        if time.monotonic() >= self._forget_at:
+        forgets = time.monotonic() >= self._forget_at
+        if forgets:
             seconds = self._settings.remember_deletes.total_seconds()
             statements_.append((statements.forget(self._own), (self._place, seconds, _FORGET_AT_ONCE)))
-        self._commit(connection, statements_)
+        counts = self._commit(connection, statements_)
         self._begun.update({given[1]: given[2] for _, given in reads})
-        if time.monotonic() >= self._forget_at:
+        if forgets and counts[-1] < _FORGET_AT_ONCE:  # else the next chunk goes on
             self._forget_at = time.monotonic() + _FORGET_EVERY
         return found.doubtful
 
@@ -201,7 +202,8 @@ class Target:
         connection.execute(SESSION, (str(left),))
         connection.execute(LOCK, (self._lock,))
 
-    def _commit(self, connection: Timed, given: Sequence[Statement]) -> None:
+    def _commit(self, connection: Timed, given: Sequence[Statement]) -> Sequence[int]:
+        """Returns how many rows each of `given` was about."""
         left = max(1, int((connection.until - time.monotonic()) * 1000))
         begin: list[Statement] = [("BEGIN", ()), (SESSION, (str(left),)), (LOCK, (self._lock,))]
         try:
@@ -210,6 +212,7 @@ class Target:
             _roll_back(connection)
             raise
         _refuse_rollback(answers[-1].statusmessage)
+        return [each.rowcount for each in answers[len(begin) : -1]]
 
     def _made(self, connection: Timed, columns: Sequence[definitions.Sent]) -> list[str]:
         lower = self._settings.names == "lower"

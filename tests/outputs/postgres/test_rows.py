@@ -397,6 +397,21 @@ def test_an_interrupted_sweep_that_another_router_has_ended_leaves_the_next_gap_
 _SWEEPS = "SELECT gap FROM dstream.target_tables WHERE target = '{}'"
 
 
+def test_more_deletes_than_are_forgotten_at_once_are_forgotten_all_the_same(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.outputs.postgres.target._FORGET_AT_ONCE", 10)
+    feed = copy.feed
+    copy.send(*(feed.delete({"ID": number, "Name": None}) for number in range(25)))
+    copy.run("UPDATE dstream.deleted_rows SET deleted_at = now() - interval '8 days' WHERE target = 'TABLE_'")
+    again = copy.output.sender(copy.stream)
+    left = list[int]()
+    for number in range(4):
+        again.send([feed.insert({"ID": 100 + number, "Name": "x"})])
+        left.append(copy.deleted())
+    assert left == [15, 5, 0, 0]
+
+
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
     from common.names import TRANSACTIONS
 
