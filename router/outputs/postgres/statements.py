@@ -7,6 +7,7 @@ write. Values come as one JSON document, and the server makes each a value of it
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -68,7 +69,7 @@ def upsert(table: Table, layout: Layout, own: Own) -> str:
     names = [quoted(column.name) for _, column in layout.values]
     position = quoted(table.position)
     key = {column.name: value for (_, column), value in zip(layout.values, values, strict=True)}
-    texts = ", ".join(_text_of(key[column.name]) for column in table.key)
+    texts = _key_of(table, [key[column.name] for column in table.key])
     written = [quoted(column.name) for _, column in layout.values if column.key is None] + [position]
     sets = ", ".join(f"{name} = excluded.{name}" for name in written)
     return (
@@ -76,7 +77,7 @@ def upsert(table: Table, layout: Layout, own: Own) -> str:
         f"SELECT {', '.join([*values, 'decode(u.p, ' + _HEX + ')'])} "
         f"FROM ROWS FROM (json_to_recordset($1::json) AS ({fields}), unnest($2::text[])) AS u({read}, p) "
         f"WHERE NOT COALESCE((SELECT d.position > decode(u.p, {_HEX}) FROM {own.deleted} d "
-        f"WHERE d.target = $3 AND d.key = ARRAY[{texts}]), false) "
+        f"WHERE d.target = $3 AND d.key = {texts}), false) "
         f"ON CONFLICT ({_key_names(table)}) DO UPDATE SET {sets} "
         f"WHERE t.{position} IS NULL OR t.{position} <= excluded.{position}"
     )
@@ -95,7 +96,7 @@ def delete(table: Table, own: Own) -> str:
         f"FROM json_to_recordset($1::json) AS r({fields}, p text, r boolean)), "
         f"gone AS (DELETE FROM {table.place} t USING u WHERE {same} AND (t.{position} IS NULL OR t.{position} <= u.p)) "
         f"INSERT INTO {own.deleted} AS d (target, key, position) "
-        f"SELECT $2, ARRAY[{', '.join(_text_of(f'u.k{number}') for number, _ in keys)}], u.p FROM u WHERE u.r "
+        f"SELECT $2, {_key_of(table, [f'u.k{number}' for number, _ in keys])}, u.p FROM u WHERE u.r "
         f"ON CONFLICT (target, key) DO UPDATE SET position = excluded.position, deleted_at = now() "
         f"WHERE d.position < excluded.position"
     )
@@ -106,12 +107,12 @@ def sweep(table: Table, own: Own) -> str:
     $3: the gap's end as a position. $4: the table's place. Returns nothing."""
     position = quoted(table.position)
     returned = ", ".join(f"t.{quoted(column.name)} AS k{number}" for number, column in enumerate(table.key))
-    texts = ", ".join(_text_of(f"gone.k{number}") for number in range(len(table.key)))
+    texts = _key_of(table, [f"gone.k{number}" for number in range(len(table.key))])
     return (
         f"WITH gone AS (DELETE FROM {table.place} t WHERE t.ctid >= format('(%s,0)', $1::bigint)::tid "
         f"AND t.ctid < format('(%s,0)', $2::bigint)::tid "
         f"AND (t.{position} IS NULL OR t.{position} < decode($3, {_HEX})) RETURNING {returned}) "
-        f"INSERT INTO {own.deleted} AS d (target, key, position) SELECT $4, ARRAY[{texts}], decode($3, {_HEX}) FROM gone "
+        f"INSERT INTO {own.deleted} AS d (target, key, position) SELECT $4, {texts}, decode($3, {_HEX}) FROM gone "
         f"ON CONFLICT (target, key) DO UPDATE SET position = excluded.position, deleted_at = now() "
         f"WHERE d.position < excluded.position"
     )
@@ -169,8 +170,21 @@ def forget(own: Own) -> str:
 _HEX: Final = "'hex'"
 
 
-def _text_of(value: str) -> str:
-    return f"CAST({value} AS text)"
+_LONGEST_KEY: Final = 1_000
+"""Bytes of a key that is stored as it is: an index of PostgreSQL takes about 2,700."""
+_SHORT: Final = frozenset({"smallint", "integer", "bigint", "uuid", "boolean", "date"})
+
+
+def _key_of(table: Table, values: Sequence[str]) -> str:
+    """The key of a deleted row, of the values of its columns: texts, or the SHA-256 of longer ones, behind one text more than it has columns."""
+    texts = [f"CAST({value} AS text)" for value in values]
+    key = f"ARRAY[{', '.join(texts)}]"
+    if all(column.base in _SHORT for column in table.key):
+        return key
+    size = " + ".join(f"octet_length({text})" for text in texts)
+    digest = f"encode(sha256(convert_to(CAST({key} AS text), 'UTF8')), 'hex')"
+    longer = ", ".join(["'#'"] * len(texts) + [digest])
+    return f"CASE WHEN {size} > {_LONGEST_KEY} THEN ARRAY[{longer}] ELSE {key} END"
 
 
 def _key_names(table: Table) -> str:

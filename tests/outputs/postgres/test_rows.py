@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -410,6 +412,20 @@ def test_more_deletes_than_are_forgotten_at_once_are_forgotten_all_the_same(
         again.send([feed.insert({"ID": 100 + number, "Name": "x"})])
         left.append(copy.deleted())
     assert left == [15, 5, 0, 0]
+
+
+def test_a_row_with_a_long_key_is_deleted_and_does_not_come_back(make: Make) -> None:
+    copy = make()
+    feed, columns = copy.feed, [("K", "varbinary(1600)", 1), ("N", "int", None)]
+    rows = [{"K": b64encode(Random(seed).randbytes(1600)).decode(), "N": seed} for seed in range(2)]
+    inserts = [feed.insert(row) for row in rows]
+    copy.send(feed.schema(columns), *inserts)
+    copy.send(feed.delete(rows[0]))
+    copy.send(*inserts)
+    assert (copy.rows("n"), copy.deleted()) == ([(1,)], 1)
+    copy.send(feed.gap(1000), feed.read({"K": "AA==", "N": 9}, lsn=1000, last=True))
+    copy.send(*inserts)
+    assert (copy.rows("n"), copy.deleted()) == ([(9,)], 2)
 
 
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
