@@ -76,11 +76,13 @@ def keeps_connection(error: psycopg.Error) -> bool:
 
 
 def words_of(error: psycopg.Error) -> str:
-    """The kind of error with its code, the constraint and the column where the server names them, and its text where that holds no value."""
+    """The kind of error with its code; the constraint and the column where the server names them, and its text where that holds no value."""
     state = error.sqlstate or ""
     kind = type(error).__name__
     parts = [f"{kind} ({state})" if state else kind]
     diag = error.diag
+    if diag.context:  # a function of the user speaks, such as a trigger, which may put a value anywhere
+        return parts[0]
     for name, value in (
         ("constraint", diag.constraint_name),
         ("column", diag.column_name),

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus.ports import MessageRefused, MessageUnwritable, OutOfTime
-from common.errors import EntityMissing, EntityUnavailable
+from common.errors import DStreamError, EntityMissing, EntityUnavailable
 from common.message import Message
 from router.outputs.port import Stream
 from router.outputs.postgres.output import PostgresOutput
@@ -426,6 +426,19 @@ def test_a_row_with_a_long_key_is_deleted_and_does_not_come_back(make: Make) -> 
     copy.send(feed.gap(1000), feed.read({"K": "AA==", "N": 9}, lsn=1000, last=True))
     copy.send(*inserts)
     assert (copy.rows("n"), copy.deleted()) == ([(9,)], 2)
+
+
+@pytest.mark.parametrize("code", ["42501", "57014", "23514", "P0001"])
+def test_a_trigger_that_quotes_the_row_brings_no_value_to_the_log(copy: Copy, code: str) -> None:
+    name = copy.stream.destination.replace('"', "").replace(".", "_")
+    copy.run(
+        f"CREATE FUNCTION dbo.boom_{name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"RAISE EXCEPTION 'row %', NEW USING ERRCODE = '{code}', CONSTRAINT = NEW.name, COLUMN = NEW.name; END $$"
+    )
+    copy.run(f"CREATE TRIGGER boom BEFORE INSERT ON TABLE_ FOR EACH ROW EXECUTE FUNCTION dbo.boom_{name}()")
+    with pytest.raises(DStreamError, match=code) as raised:
+        copy.send(copy.feed.insert({"ID": 1, "Name": "Diana"}))
+    assert "Diana" not in f"{raised.value} {raised.value.hint}"
 
 
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
