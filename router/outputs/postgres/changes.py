@@ -52,7 +52,7 @@ class Change:
 
     @property
     def ends_snapshot(self) -> bool:
-        return self.operation == READ and bool(self.metadata.get("Snapshot", {}).get("Last"))
+        return self.operation == READ and bool((self.metadata.get("Snapshot") or {}).get("Last"))
 
     def exact(self) -> Row:
         """The row with numbers as text."""
@@ -67,8 +67,19 @@ class Change:
 def change_of(message: Message, at: int, *, replace: bool) -> Change:
     """`replace`: put U+FFFD in place of what PostgreSQL cannot hold. Raises NotNative, Unstorable."""
     found = _fast(message.body, at) or _slow(message.body, at)
+    _check(found.metadata, found.operation)
     _made_storable(found, replace=replace)
     return found
+
+
+def _check(metadata: Row, operation: int) -> None:
+    """Raises NotNative for parts of the metadata that are used here and are not as the ingester writes them."""
+    if not isinstance(metadata.get("ChangedColumns") or [], list):
+        raise NotNative("metadata.ChangedColumns is not a list of names")
+    if operation != READ or (snapshot := metadata.get("Snapshot")) is None:
+        return
+    if not isinstance(snapshot, dict) or not isinstance(name := snapshot.get("Id"), str) or _held(name):
+        raise NotNative("metadata.Snapshot is not as the ingester writes it")
 
 
 class Unstorable(Exception):
@@ -133,6 +144,8 @@ def _made_storable(change: Change, *, replace: bool) -> None:
 
 def _storable(row: Row, *, replace: bool) -> Row | None:
     """The row with other text where some cannot be held; None where all can."""
+    if (name := next((name for name in row if _held(name)), None)) is not None:
+        raise Unstorable(ascii(name))  # no column has that name
     found = {name: _repaired(value) for name, value in row.items() if isinstance(value, str)}
     other = {name: value for name, value in found.items() if value != row[name]}
     if not other:
@@ -150,6 +163,8 @@ def _held(text: str) -> bool:
     """Whether it has something that cannot be held."""
     if "\0" in text:
         return True
+    if text.isascii():
+        return False
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -32,10 +32,21 @@ def sent_columns(metadata: Mapping[str, Any]) -> tuple[Sent, ...]:
     """Of a schema event. Raises ValueError for one that is not as the ingester writes it."""
     try:
         columns = metadata["SchemaChange"]["Columns"]
-        found = tuple(Sent(str(each["Name"]), str(each["Type"]), each.get("Key")) for each in columns)
-    except (KeyError, TypeError, AttributeError) as error:
+        found = tuple(Sent(each["Name"], each["Type"], each.get("Key")) for each in columns)
+        if not all(map(_well_formed, found)):
+            raise ValueError("a column without a name, a type or a place")
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ValueError("metadata.SchemaChange is not as the ingester writes it") from error
     return found
+
+
+def _well_formed(sent: Sent) -> bool:
+    """Raises ValueError for half a surrogate pair."""
+    for text in (sent.name, sent.declared):
+        if not isinstance(text, str) or not text or "\0" in text:
+            return False
+        text.encode()
+    return sent.key is None or type(sent.key) is int
 
 
 def make_table(schema: str, name: str, columns: Sequence[Sent], position: str, *, lower: bool) -> str:

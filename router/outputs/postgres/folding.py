@@ -88,7 +88,7 @@ def folded(changes: Iterable[Change], layout_of: LayoutOf) -> Folded:
 def _leave_old_key(found: Folded, change: Change, names: tuple[str, ...], key: Key) -> bool:
     """An update that moved its row from another key deletes that one. Whether it may have moved it, and nothing says from where."""
     if change.before is None:
-        return any(name in names for name in change.metadata.get("ChangedColumns", ()))
+        return any(name in names for name in change.metadata.get("ChangedColumns") or ())
     if all(name in change.before for name in names):
         old = _key(change.before, names, change.exact_before)
         if old != key:

@@ -129,11 +129,10 @@ class _Sending:
         replace = self._sender._settings.unstorable_text == "replace"
         for at, message in enumerate(self._messages):
             try:
-                change = change_of(message, at, replace=replace)
+                self._take(change_of(message, at, replace=replace))
             except (NotNative, Unstorable) as error:
                 self._flush()
                 raise self._unwritable(at, error) from error
-            self._take(change)
         self._flush()
 
     def _take(self, change: Change) -> None:

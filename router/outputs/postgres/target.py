@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from common.errors import EntityMissing, EntityUnavailable
+from router.envelopes.port import NotNative
 from router.outputs.postgres import definitions, statements
 from router.outputs.postgres.catalog import table_of, unfit
 from router.outputs.postgres.changes import READ, Change
@@ -103,14 +104,14 @@ class Target:
         self._commit(connection, [(statements.gap_seen(self._own), (self._place, lsn))])
 
     def schema(self, connection: Timed, metadata: Mapping[str, Any]) -> None:
-        """Make the table hold the columns of a schema event, where the settings say so."""
+        """Make the table hold the columns of a schema event, where the settings say so. Raises NotNative."""
         self.forget()
         if self._settings.schema_changes != "apply":
             return
         try:
             columns = definitions.sent_columns(metadata)
         except ValueError as error:
-            raise EntityUnavailable(f"{self._place}: {error}") from error
+            raise NotNative(str(error)) from error
         connection.execute("BEGIN")
         self._begin(connection)
         self._load(connection)

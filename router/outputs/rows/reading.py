@@ -34,7 +34,11 @@ def quickly(body: bytes) -> Read | None:
     except ValueError:
         return None
     row, metadata, before = whole["data"], whole["metadata"], whole.get("before")
-    if [*whole][:2] != _ORDER or type(metadata) is not dict or not (before is None or type(before) is dict):
+    if (
+        [*whole][:2] != _ORDER
+        or not (type(row) is type(metadata) is dict)
+        or not (before is None or type(before) is dict)
+    ):
         return None
     if ("[" in text or "{" in text[1:]) and any(type(value) in (dict, list) for value in row.values()):
         return None  # a value may hold what looks like the end of the row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -439,6 +440,14 @@ def test_a_trigger_that_quotes_the_row_brings_no_value_to_the_log(copy: Copy, co
     with pytest.raises(DStreamError, match=code) as raised:
         copy.send(copy.feed.insert({"ID": 1, "Name": "Diana"}))
     assert "Diana" not in f"{raised.value} {raised.value.hint}"
+
+
+def test_a_schema_event_of_somebody_else_is_refused_behind_what_was_before_it(copy: Copy) -> None:
+    odd = copy.feed.schema([("ID", "int", 1)])
+    odd = replace(odd, body=odd.body.replace(b'"Name":"ID"', b'"Name":"\\u0000"'))
+    with pytest.raises(MessageUnwritable) as raised:
+        copy.send(copy.feed.insert({"ID": 1, "Name": "a"}), odd, copy.feed.insert({"ID": 2, "Name": "b"}))
+    assert (raised.value.at, raised.value.accepted, copy.rows()) == (1, frozenset({0}), [(1, "a")])
 
 
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:

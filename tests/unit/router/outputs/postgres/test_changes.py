@@ -77,13 +77,27 @@ def test_what_looks_like_the_end_of_the_row_is_not(data: Any) -> None:
         body(LSN="x"),
         body(CommandID=-1),
         body(CommandID=1 << 40),
+        body(ChangedColumns=5),
+        body(OperationID=0, Snapshot=5),
+        body(OperationID=0, Snapshot={"Last": True}),
+        body(OperationID=0, Snapshot={"Id": "z\0"}),
+        body(OperationID=0, Snapshot={"Id": "z\ud800"}, spaced=True),
         body()[:-1],
+        body()[:-1] + b',"data":5}',
         b"\xff",
     ],
 )
 def test_other_messages_are_not_native(octets: bytes) -> None:
     with pytest.raises(NotNative):
         read(octets)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("name", ["N\0", "N\ud800"])
+def test_a_column_whose_name_cannot_be_stored(name: str, replace: bool) -> None:
+    with pytest.raises(Unstorable) as raised:
+        read(body({"ID": 1, name: "a"}, spaced=True), replace=replace)
+    assert raised.value.column.isascii()
 
 
 @pytest.mark.parametrize(("text", "repaired"), [("a\0b", "a\ufffdb"), ("\0", "\ufffd")])

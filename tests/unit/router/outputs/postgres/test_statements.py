@@ -96,7 +96,20 @@ def test_changes_of_a_table_take_nothing_away() -> None:
     ]
 
 
-@pytest.mark.parametrize("metadata", [{}, {"SchemaChange": 1}, {"SchemaChange": {"Columns": [{"Name": "a"}]}}])
+_ODD = [
+    {"Name": "a"},
+    {"Name": "", "Type": "int"},
+    {"Name": "a\0", "Type": "int"},
+    {"Name": "a\ud800", "Type": "int"},
+    {"Name": "a", "Type": 5},
+    {"Name": "a", "Type": "int", "Key": "x"},
+    5,
+]
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"SchemaChange": 1}, *({"SchemaChange": {"Columns": [column]}} for column in _ODD)]
+)
 def test_an_event_of_somebody_else(metadata: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="SchemaChange"):
         definitions.sent_columns(metadata)
