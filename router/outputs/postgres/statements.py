@@ -18,14 +18,15 @@ from router.outputs.postgres.types import expression
 LOCK: Final = "SELECT pg_advisory_xact_lock($1)"
 
 SESSION: Final = (
-    "SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true), "
+    "SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', LEAST($1::bigint, 5000)::text, true), "
     "set_config('idle_in_transaction_session_timeout', $1, true), set_config('TimeZone', 'UTC', true), "
     "set_config('DateStyle', 'ISO', true), set_config('IntervalStyle', 'iso_8601', true), "
     "set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true), "
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
     "ELSE current_setting('synchronous_commit') END, true)"
 )
-"""Of one transaction: it must end when nobody waits for it, texts of keys must not depend on the role, and a commit must be durable."""
+"""Of one transaction. A wait for a lock gives its connection back after a few seconds, so that other tables go on.
+It must end when nobody waits for it, texts of keys must not depend on the role, and a commit must be durable."""
 
 
 def lock_number(what: str) -> int:
