@@ -54,6 +54,11 @@ class Change:
     def ends_snapshot(self) -> bool:
         return self.operation == READ and bool((self.metadata.get("Snapshot") or {}).get("Last"))
 
+    @property
+    def origin(self) -> str:
+        """The server and the database whose log its position is of."""
+        return f"{self.metadata.get('Server')}.{self.metadata.get('Database')}".lower().replace("\0", "\ufffd")
+
     def exact(self) -> Row:
         """The row with numbers as text."""
         found: Row = as_text(self.text)

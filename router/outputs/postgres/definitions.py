@@ -86,6 +86,7 @@ def make_own(own: Own) -> tuple[str, ...]:
         f"CREATE TABLE IF NOT EXISTS {own.deleted} ({deleted}, PRIMARY KEY (target, key))",
         f"CREATE INDEX IF NOT EXISTS deleted_rows_by_time ON {own.deleted} (target, deleted_at)",
         f"CREATE TABLE IF NOT EXISTS {own.tables} (target text PRIMARY KEY, gap {lsn} DEFAULT '', whole {lsn} DEFAULT '')",
+        f"ALTER TABLE {own.tables} ADD COLUMN IF NOT EXISTS origin text",
         f"CREATE TABLE IF NOT EXISTS {own.snapshots} (target text, snapshot text, begun {lsn}, PRIMARY KEY (target, snapshot))",
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 import psycopg
 import structlog
@@ -20,13 +21,20 @@ from router.outputs.postgres.settings import PostgresSettings
 from router.outputs.postgres.statements import LOCK, SESSION, Own, lock_number
 from router.outputs.postgres.table import parts_of, quoted
 
+_ORIGIN: Final = (
+    "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'origin' AND NOT attisdropped"
+)
+
 log = structlog.get_logger(__name__)
 
 
 def missing_own(connection: Timed, own: Own) -> list[str]:
     """Which of DStream's own tables do not exist."""
     names = [own.deleted, own.tables, own.snapshots]
-    return [name for name in names if connection.execute("SELECT to_regclass($1)", (name,)).fetchone() == (None,)]
+    missing = [name for name in names if connection.execute("SELECT to_regclass($1)", (name,)).fetchone() == (None,)]
+    if own.tables not in missing and connection.execute(_ORIGIN, (own.tables,)).fetchone() is None:
+        missing.append(f"{own.tables}.origin")
+    return missing
 
 
 def provide(connection: Timed, settings: PostgresSettings, places: Sequence[str], how: Provision) -> None:

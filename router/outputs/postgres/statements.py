@@ -38,7 +38,7 @@ def lock_number(what: str) -> int:
 class Own:
     """The tables that DStream keeps for itself, in a schema of their own. `deleted`: the keys of deleted rows, with positions.
 
-    `tables`: of each target, the gap that no sweep has followed yet. `snapshots`: where snapshots under way began.
+    `tables`: of each target, whose rows it has, and the gap that no sweep has followed yet. `snapshots`: where snapshots under way began.
     """
 
     schema: str
@@ -123,6 +123,14 @@ PAGES: Final = (
     "SELECT COALESCE(max(pg_relation_size(c.oid)), 0) / current_setting('block_size')::bigint FROM pg_class c "
     "WHERE c.oid = to_regclass($1) OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))"
 )
+
+
+def claim(own: Own) -> str:
+    """Says whose rows a table has: the first one's to ask, unless a person has set it to NULL. $1: the table's place. $2: who asks."""
+    return (
+        f"INSERT INTO {own.tables} AS s (target, origin) VALUES ($1, $2) "
+        f"ON CONFLICT (target) DO UPDATE SET origin = COALESCE(s.origin, excluded.origin) RETURNING origin"
+    )
 
 
 def gap_seen(own: Own) -> str:

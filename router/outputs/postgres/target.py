@@ -51,6 +51,7 @@ class Target:
         self._table: Table | None = None
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._begun: dict[str, str] = {}
+        self._origins = set[str]()
         self._swept = _NOT_SWEPT
         self._forget_at = 0.0
 
@@ -62,6 +63,7 @@ class Target:
         """Look the table up again before it is used next."""
         self._table = None
         self._layouts.clear()
+        self._origins.clear()
         self._swept = _NOT_SWEPT
 
     def look(self, connection: Timed) -> None:
@@ -82,6 +84,7 @@ class Target:
         table = self._table
         if table is None:
             raise self._missing()
+        self._claim(connection, changes)
         found = folded(changes, lambda names: self._layout(connection, names))
         table = self._table or table
         reads = self._new_snapshots(changes)
@@ -99,6 +102,19 @@ class Target:
         if forgets and counts[-1] < _FORGET_AT_ONCE:  # else the next chunk goes on
             self._forget_at = time.monotonic() + _FORGET_EVERY
         return found.doubtful
+
+    def _claim(self, connection: Timed, changes: Sequence[Change]) -> None:
+        """Positions of two databases do not compare: one's rows would count as older than the other's, and be dropped."""
+        for origin in {change.origin for change in changes} - self._origins:
+            answer = connection.execute(statements.claim(self._own), (self._place, origin)).fetchone()
+            if answer is None or answer[0] != origin:
+                place = self._place.replace("'", "''")
+                raise EntityUnavailable(
+                    f"{self._place} has rows of {'nobody' if answer is None else answer[0]}, and these are of {origin}",
+                    hint=f"give each database its own table ({{database}} in `table`); or, if {origin} takes its place, stop the other one, empty "
+                    f"the table (docs/outputs/postgres.md) and run: UPDATE {self._own.tables} SET origin = NULL WHERE target = '{place}'",
+                )
+            self._origins.add(origin)
 
     def gap(self, connection: Timed, lsn: str) -> None:
         self._commit(connection, [(statements.gap_seen(self._own), (self._place, lsn))])

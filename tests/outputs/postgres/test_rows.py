@@ -450,6 +450,22 @@ def test_a_schema_event_of_somebody_else_is_refused_behind_what_was_before_it(co
     assert (raised.value.at, raised.value.accepted, copy.rows()) == (1, frozenset({0}), [(1, "a")])
 
 
+def test_a_table_has_the_rows_of_one_database_until_a_person_gives_it_to_another(copy: Copy) -> None:
+    feed = copy.feed
+    other = [replace(each, body=each.body.replace(b'"shop"', b'"Shop2"')) for each in (feed.insert({"ID": 1}),)]
+    copy.send(feed.insert({"ID": 1, "Name": "of shop"}))
+    taker = copy.output.sender(copy.stream)
+    for sender in (copy.sender, taker):
+        with pytest.raises(EntityUnavailable, match=r"has rows of server\.shop, and these are of server\.shop2") as raised:
+            sender.send(other)
+    assert copy.rows() == [(1, "of shop")]
+    copy.run("TRUNCATE TABLE_")
+    hint = str(raised.value.hint)
+    copy.run(hint[hint.index("UPDATE") :])
+    taker.send(other)
+    assert copy.rows() == [(1, None)]
+
+
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
     from common.names import TRANSACTIONS
 
