@@ -53,6 +53,7 @@ class Target:
         self._begun: dict[str, str] = {}
         self._origins = set[str]()
         self._swept = _NOT_SWEPT
+        self._said = ""
         self._forget_at = 0.0
 
     @property
@@ -117,7 +118,18 @@ class Target:
             self._origins.add(origin)
 
     def gap(self, connection: Timed, lsn: str) -> None:
+        """It says at once what a person may have to do: the sweep needs a snapshot's last row, and an empty table has none."""
         self._commit(connection, [(statements.gap_seen(self._own), (self._place, lsn))])
+        if lsn != self._said:
+            self._said = lsn
+            older = f"{quoted(self._settings.position_column)} < decode('{lsn}', 'hex')"
+            log.warning(
+                "changes of a table are lost, so its rows may have been deleted",
+                table=self._place,
+                behind=lsn,
+                effect="rows that were deleted in the gap stay until the last row of a snapshot from behind it has come",
+                hint=f"if no snapshot comes, or the table is empty at its source: DELETE FROM {self._place} WHERE {older}",
+            )
 
     def schema(self, connection: Timed, metadata: Mapping[str, Any]) -> None:
         """Make the table hold the columns of a schema event, where the settings say so. Raises NotNative."""

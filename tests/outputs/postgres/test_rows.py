@@ -466,6 +466,16 @@ def test_a_table_has_the_rows_of_one_database_until_a_person_gives_it_to_another
     assert copy.rows() == [(1, None)]
 
 
+def test_a_gap_is_said_once_with_the_statement_that_removes_what_is_older(copy: Copy) -> None:
+    copy.send(copy.feed.insert({"ID": 1, "Name": "a"}), copy.feed.insert({"ID": 2, "Name": "b"}, lsn=100))
+    with capture_logs() as logs:
+        copy.send(copy.feed.gap(100))
+        copy.send(copy.feed.gap(100))
+    [hint] = [entry["hint"] for entry in logs if entry["event"].startswith("changes of a table are lost")]
+    copy.run(hint[hint.index("DELETE") :])
+    assert copy.rows() == [(2, "b")]
+
+
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
     from common.names import TRANSACTIONS
 
