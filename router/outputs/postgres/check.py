@@ -30,6 +30,7 @@ _OTHERS: Final = (
     "SELECT string_agg(conname, ', ' ORDER BY conname) FROM pg_constraint "
     "WHERE conrelid = to_regclass($1) AND contype IN ('f', 'u', 'x')"
 )
+_UNLOGGED: Final = "SELECT 1 FROM pg_class WHERE oid = to_regclass($1) AND relpersistence = 'u'"
 _BY_GRANT: Final = by_hand("the owner of the table grants it: `dstream plan` prints the statements")
 _BY_OWNER: Final = by_hand("the owner of the table changes it by the statement of the hint")
 
@@ -93,6 +94,9 @@ def _of_table(connection: Timed, settings: PostgresSettings, place: str, provisi
         return
     rights = list(_of_rights(connection, subject, place))
     yield from rights or [ok(subject, "it can be written")]
+    if connection.execute(_UNLOGGED, (place,)).fetchone() is not None:
+        text = "it is UNLOGGED: a crash of the server empties it, and what was accepted does not come again"
+        yield warn(subject, text, f"ALTER TABLE {place} SET LOGGED", fix=_BY_OWNER)
     others = connection.execute(_OTHERS, (place,)).fetchone()
     if others is not None and others[0] is not None:
         text = f"changes wait where they meet one of its constraints: {others[0]}"

@@ -476,6 +476,12 @@ def test_a_gap_is_said_once_with_the_statement_that_removes_what_is_older(copy: 
     assert copy.rows() == [(2, "b")]
 
 
+def test_a_table_that_a_crash_empties_is_found(copy: Copy) -> None:
+    copy.run("ALTER TABLE TABLE_ SET UNLOGGED")
+    texts = [each.text for each in copy.output.findings([copy.stream], provision="verify")]
+    assert [text for text in texts if "UNLOGGED" in text]
+
+
 def test_a_stream_of_transactions_needs_no_table(postgres: PostgresWorld) -> None:
     from common.names import TRANSACTIONS
 
