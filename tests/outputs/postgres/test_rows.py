@@ -456,7 +456,9 @@ def test_a_table_has_the_rows_of_one_database_until_a_person_gives_it_to_another
     copy.send(feed.insert({"ID": 1, "Name": "of shop"}))
     taker = copy.output.sender(copy.stream)
     for sender in (copy.sender, taker):
-        with pytest.raises(EntityUnavailable, match=r"has rows of server\.shop, and these are of server\.shop2") as raised:
+        with pytest.raises(
+            EntityUnavailable, match=r"has rows of server\.shop, and these are of server\.shop2"
+        ) as raised:
             sender.send(other)
     assert copy.rows() == [(1, "of shop")]
     copy.run("TRUNCATE TABLE_")
