@@ -31,6 +31,7 @@ from router.outputs.places import streams_by_output
 from router.outputs.port import Stream
 from router.outputs.registry import OutputBlock
 from router.outputs.replaced import problems as problems_of_routes
+from router.outputs.replaced import remarks as remarks_of_routes
 from router.routing.settings import RouteBlock, unknown_outputs
 
 LEAST_MEMORY = Size(16 << 20)
@@ -318,6 +319,8 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     routed = {name for route in given.route for name in route.to}
     routers, outputs = document.block("router", "publisher"), list(given.all_outputs.values())
     found = [*remarks(document, routers, outputs, routed)]
+    if routers is not None:
+        found += remarks_of_routes(document, routers, outputs, given.route, settings.topics, shared.selection)
     if routers is not None and (given.workers or 1) > 1 and (alone := one_process(given)) is not None:
         found.append(workers_unused(document.line(routers, "workers"), alone))
     return Bound(settings.with_remarks((*given.remarks, *found)), [])

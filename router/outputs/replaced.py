@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, get_origin
 from urllib.parse import urljoin, urlsplit
 
@@ -10,8 +10,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from common.bus.settings import OutputSettings
 from common.config.bind import Document
+from common.config.settings import Remark
 from common.config.values import Block, Problem, WrongText
+from common.names import TableName
+from common.table_selection import TableSelection, is_pattern
 from router.routing.settings import RouteBlock
+from router.routing.streams import StreamPattern
+
+_NO_EFFECT = "setting has no effect"
 
 
 def problems(
@@ -25,6 +31,37 @@ def problems(
         for name in route.to
         if route.topic is not None and (why := refused(by_name[name], route.topic)) is not None
     ]
+
+
+def remarks(
+    document: Document,
+    block: Block,
+    outputs: Sequence[OutputSettings],
+    routes: Sequence[RouteBlock],
+    topics: Mapping[str, TableName],
+    selection: TableSelection,
+) -> Iterator[Remark]:
+    """What routes say without effect: a place where an output has but one, and tables that there are not. `topics`: with their tables."""
+    fixed = {output.name: output for output in outputs if not places_by_template(output)}
+    for number, (inner, route) in enumerate(zip(blocks_of_routes(block), routes, strict=True), 1):
+        for name in route.to if route.topic is not None else ():
+            if (output := fixed.get(name)) is not None:
+                hint = f"route {number} gives another place to {name}, an output of type {output.type}, which has one; remove it"
+                yield Remark(document.line(inner, "topic"), _NO_EFFECT, f"{block.name}.route.topic", hint)
+        for text in route.tables:
+            if not _names_some(StreamPattern.parse(text), topics, selection):
+                hint = f'route {number}: from names "{text}", which is none of the tables; correct it, unless it is a topic beside theirs'
+                yield Remark(document.line(inner, "from"), _NO_EFFECT, f"{block.name}.route.from", hint)
+
+
+def _names_some(entry: StreamPattern, topics: Mapping[str, TableName], selection: TableSelection) -> bool:
+    """Whether a table is known that the entry matches, or patterns of `tables` may find one."""
+    if any(entry.matches(topic, table) for topic, table in topics.items()):
+        return True
+    name = entry.text.removeprefix("!").strip()
+    if not selection.patterns or entry.table is None:
+        return False
+    return is_pattern(name) or selection.finding(TableName.parse(name)) is not None
 
 
 def refused(output: OutputSettings, place: str) -> str | None:

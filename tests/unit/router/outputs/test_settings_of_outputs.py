@@ -188,3 +188,24 @@ def test_tables_share_the_place_of_a_route_only_where_it_names_no_table(tmp_path
     assert bound(tmp_path, far % "everything").problems == []
     (found,) = bound(tmp_path, far % "again-{table}").problems
     assert "gives dbo.Persons and sales.Persons the same place, again-persons" in found.text
+
+
+def test_what_a_route_says_without_effect_is_remarked(tmp_path: Path) -> None:
+    route = '  route {\n from = ["Persons", "sales.*", "*.persons.events"]\n to = ["far"]\n }\n'
+    wrong = '  route {\n from = ["Person", "!hr.*"]\n to = ["far"]\n topic = "{table}"\n }'
+    settings = bound(tmp_path, CONSOLE + route + wrong).value
+    assert settings is not None
+    assert [(each.line, each.setting, each.hint.partition(";")[0]) for each in settings.remarks] == [
+        (24, "router.route.topic", "route 2 gives another place to far, an output of type console, which has one"),
+        (22, "router.route.from", 'route 2: from names "Person", which is none of the tables'),
+        (22, "router.route.from", 'route 2: from names "!hr.*", which is none of the tables'),
+    ]
+
+
+def test_a_pattern_of_a_route_may_find_what_patterns_of_tables_find(tmp_path: Path) -> None:
+    route = '  route {\n from = ["hr.*", "sales.Orders", "hr.People"]\n to = ["default"]\n }\n'
+    path = tmp_path / "f.hcl"
+    path.write_text(FILE.replace("OUTPUTS", route).replace('"sales.Persons"', '"sales.*"'), encoding="utf-8")
+    settings = from_document(read(path, {"BUS": BUS})).value
+    assert settings is not None
+    assert ['"hr.People"' in each.hint for each in settings.remarks] == [True]
