@@ -82,8 +82,9 @@ def _output(settings: RouterSettings, name: str) -> Iterator[Finding]:
         subject = "topics" if on_topics(settings.output) else "output"
         yield from guarded(subject, lambda: _places(settings, name))
         return
-    for found in guarded("reached", lambda: _places(settings, name)):
-        yield replace(found, subject=f"output {name}: {found.subject}")
+    own = f"output {name}"
+    for found in guarded(own, lambda: _places(settings, name)):
+        yield found if found.subject.startswith(own) else replace(found, subject=f"{own}: {found.subject}")
 
 
 def _places(settings: RouterSettings, name: str) -> Iterator[Finding]:

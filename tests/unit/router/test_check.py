@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from common.check import Outcome
+from common.check import Finding, Outcome, ok
+from common.errors import TransientError
 from common.names import TRANSACTIONS, TableName
-from router.check import _connections, findings
+from router.check import _connections, _output, findings
 from router.outputs.console.settings import ConsoleSettings
 from router.publishing.publishers import MOST_OPEN
 from router.receiving.parking import PARKED_PER_SLOT
 from router.routing.settings import RouteBlock
+from router.settings import RouterSettings
 from tests.fakes.bus import FakeBroker
 from tests.unit.router.test_restarts import SETTINGS
 
@@ -90,3 +94,14 @@ def test_the_default_output_may_be_of_another_type(monkeypatch: pytest.MonkeyPat
     assert [each for each in found if each.outcome is Outcome.FAIL and "queue" not in each.subject] == []
     [connections] = [each for each in found if each.subject == "connections"]
     assert "topics with an open link: 0, slots: 8" in connections.text
+
+
+def test_a_fault_of_an_output_has_its_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def places(settings: RouterSettings, name: str) -> Iterator[Finding]:
+        yield ok("table", "it is there")
+        yield ok("output copy", "it answers")
+        raise TransientError("no route to host")
+
+    monkeypatch.setattr("router.check._places", places)
+    told = [each.subject for each in _output(SETTINGS, "copy")]
+    assert told == ["output copy: table", "output copy", "output copy"]
