@@ -6,6 +6,7 @@ a batch is handed over (router/receiving/handover.py). When a session is parked,
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,9 @@ answer otherwise, and no new session would be opened."""
 
 ASKED_EVERY = 2.0
 """Seconds after a request without an answer in which parked sessions are visited without another request in between."""
+
+FULL_EVERY = 1.0
+"""Seconds in which a slot visits parked sessions when there is no room for another, as long as they need it."""
 
 log = structlog.get_logger(__name__)
 
@@ -92,6 +96,7 @@ class Forwarder:
     _handover: Work = field(init=False)
     _asks: bool = field(default=False, init=False)
     """It asks for a session next, whatever is parked."""
+    _asked_at: float = field(default=-math.inf, init=False)
 
     def __post_init__(self) -> None:
         self._handover = self.fan_out() if self.fan_out is not None else self._of_one_output()
@@ -107,7 +112,7 @@ class Forwarder:
             try:
                 parked = self._taken()
                 if parked is not None:
-                    self._asks = parked.kept is not None and not self.gate.nobody_waits(within=ASKED_EVERY)
+                    self._asks = parked.kept is not None and self._should_ask()
                     with self.tally.working():
                         self._work(parked.receiver, parked)
                 elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
@@ -129,6 +134,12 @@ class Forwarder:
         none would ever be opened."""
         asks, self._asks = self._asks, False
         return self.parking.take_ready() if self.parking is not None and not asks else None
+
+    def _should_ask(self) -> bool:
+        if self.parking is None or self.gate.nobody_waits(within=ASKED_EVERY):
+            return False
+        late = self.clock() - self._asked_at >= FULL_EVERY
+        return late or self.parking.has_room or not self.parking.anyone_pressing()
 
     def _parked_unread(self, receiver: Receiver) -> bool:
         return self.parking is not None and self.parking.park_unread(receiver)
@@ -152,7 +163,8 @@ class Forwarder:
 
     def _impatient(self) -> Callable[[], bool]:
         """Whether a request that begins now is to be given up: not before an answer would have come if a session were waiting."""
-        until = self.clock() + min(self.pace.accept_wait, max(ANSWERED_AFTER, SLOW * self.gate.opening))
+        self._asked_at = self.clock()
+        until = self._asked_at + min(self.pace.accept_wait, max(ANSWERED_AFTER, SLOW * self.gate.opening))
         return lambda: self.stop.is_set() or (self.clock() >= until and self._has_other_work())
 
     def _has_other_work(self) -> bool:

@@ -34,6 +34,9 @@ EAGER: Final = 0.05
 GLANCE: Final = 0.05
 """Seconds that it waits for messages while couriers are on their way, because what they have delivered is to be settled."""
 
+STAY: Final = 1.0
+"""Seconds that a slot goes on with a session for which the parking has no room. Each time it is read from its first unsettled message again."""
+
 LEFT_ALONE: Final = 10.0
 """Seconds for which a session that could not be kept for want of memory is not read again, at least."""
 
@@ -340,11 +343,17 @@ class FanOut:
         return self.parking.park(parked)
 
     def _stay(self, session: Session) -> None:
-        """No room: the slot goes on with it, because closed it would come again at once."""
-        until = self.clock() + self.pace.turn
-        while self.clock() < until and not self.stop.is_set() and not session.level:
+        """No room: it is closed with its state soon, because others wait for a slot, too. Where nothing can be done with any of them it stays:
+        closed, it would come again at once, and be read for nothing."""
+        began = self.clock()
+        while (stayed := self.clock() - began) < self.pace.turn and not self.stop.is_set() and not session.level:
+            if stayed >= STAY and (session.open_lanes() or self._others_press()):
+                return
             if found := self.receive(session.receiver, self.pace.poll):
                 self.forward(session.receiver, found)
+
+    def _others_press(self) -> bool:
+        return self.parking is not None and self.parking.anyone_pressing()
 
     def let_go(self, *, keeps: bool) -> None:
         """See `router.receiving.slot.Work`."""
