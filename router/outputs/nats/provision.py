@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ from router.outputs.nats.settings import NatsSettings
 from router.outputs.nats.streams import uncovered
 
 _NAME_IN_USE = 10058
+_WRITES = 5
+_MOMENT = 0.2
+"""Seconds, about, in which another router that has looked at the stream before writes to it."""
 _BY_THE_CLI = Tool.SHELL
 _HINT = 'provision = "create" makes the stream, or adds the subject to it; or do it with the nats command, as dstream plan shows'
 
@@ -42,7 +47,27 @@ class Look:
             return f"stream {self.name} is sealed"
         if self.config.mirror is not None:
             return f"stream {self.name} is a mirror"
+        if self.config.retention not in (None, RetentionPolicy.LIMITS):
+            kept = RetentionPolicy(self.config.retention).value
+            return f"stream {self.name} keeps messages only for consumers that it knows (retention {kept}, not limits)"
         return None
+
+    def weak(self, window: float) -> Iterator[str]:
+        """How messages that were accepted may be gone before a consumer has read them, or be there twice. `window`: seconds of the setting."""
+        if (config := self.config) is None:
+            return
+        if config.storage == StorageType.MEMORY:
+            yield f"stream {self.name} is stored in memory: its servers lose it when they end"
+        limits = [name for name in ("max_msgs", "max_bytes") if (getattr(config, name) or 0) > 0]
+        if config.discard == DiscardPolicy.OLD and limits:
+            yield f"stream {self.name} drops its oldest messages, read or not, when it is full ({', '.join(limits)}, discard old)"
+        if config.max_msgs_per_subject > 0:
+            most = config.max_msgs_per_subject
+            yield f"stream {self.name} keeps only {most} messages of a subject (max_msgs_per_subject)"
+        if config.duplicate_window < window:
+            yield (
+                f"stream {self.name} remembers ids for {config.duplicate_window:g} s, less than the setting duplicate_window ({window:g} s)"
+            )
 
     @property
     def missing(self) -> list[str]:
@@ -94,6 +119,11 @@ class Streams:
         return self._loop.call(self._created(look, doing), seconds=self._most, doing=doing)
 
     @property
+    def window(self) -> float:
+        """Seconds for which streams should remember ids."""
+        return self._settings.duplicate_window.total_seconds()
+
+    @property
     def _most(self) -> float:
         return 3 * self._settings.seconds
 
@@ -114,7 +144,18 @@ class Streams:
         return Look(name, config, uncovered(subjects, taken))
 
     async def _created(self, look: Look, doing: str) -> Look:
-        """Another router may do the same at the same time: then what there is now is looked at again."""
+        """Another router may do the same at the same time, and write its subjects over these: what there is is looked at a moment later, and
+        written again."""
+        asked = list(look.uncovered)
+        for _ in range(_WRITES):
+            await self._write(look, doing)
+            await asyncio.sleep(random.uniform(0.5, 1.5) * _MOMENT)
+            look = await self._look(look.name, asked, doing)
+            if not look.missing:
+                break
+        return look
+
+    async def _write(self, look: Look, doing: str) -> None:
         link = await self._connection.opened()
         subjects = list(look.uncovered)
 
@@ -129,7 +170,6 @@ class Streams:
         except nats.js.errors.APIError as error:
             if error.err_code != _NAME_IN_USE:
                 raise _fault(doing, error) from error
-        return await self._look(look.name, subjects, doing)
 
 
 def config_of(settings: NatsSettings, name: str, subjects: Sequence[str]) -> StreamConfig:
@@ -163,10 +203,10 @@ def findings(
         except DStreamError as error:
             yield failed(subject, error)
             continue
-        yield from _of_one(look, subject, provision)
+        yield from _of_one(look, subject, provision, streams.window)
 
 
-def _of_one(look: Look, subject: str, provision: Provision) -> Iterator[Finding]:
+def _of_one(look: Look, subject: str, provision: Provision, window: float) -> Iterator[Finding]:
     if look.unfit is not None:
         yield fail(subject, look.unfit, "configure the stream otherwise, or name another one", fix=_UNFIT)
         return
@@ -179,8 +219,8 @@ def _of_one(look: Look, subject: str, provision: Provision) -> Iterator[Finding]
         return
     if not look.missing:
         yield ok(subject, f"stream {look.name} takes its subjects")
-    if look.config.storage == StorageType.MEMORY:
-        yield warn(subject, f"stream {look.name} is stored in memory: its servers lose it when they end", fix=_UNFIT)
+    for text in look.weak(window):
+        yield warn(subject, text, fix=_UNFIT)
 
 
 _UNFIT = by_hand("the stream is not DStream's to change")
