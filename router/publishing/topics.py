@@ -50,6 +50,8 @@ class Topics:
         self._further = further
         self._tally = tally
         self._throttling = ThrottleLog()
+        # With several outputs each says its name, the default one as well.
+        self._output_told = {"output": output.name} if len(settings.streams) > 1 else {}
         self._streams = dict(streams)
         self._guard = threading.Lock()
         self._taken = {stream.destination: stream.topic for stream in streams.values()}
@@ -66,7 +68,7 @@ class Topics:
             grace=settings.unknown_grace.total_seconds(),
             tally=self._tally,
             output=self._output.name,
-            told=self._output_told(),
+            told=self._output_told,
         )
 
     def _configured(self, key: str, stream: Stream) -> Publisher:
@@ -144,9 +146,5 @@ class Topics:
 
     def _told(self, stream: Stream) -> Mapping[str, str]:
         """What the log says of a publisher besides its topic."""
-        output = self._output_told()
+        output = self._output_told
         return output if stream.destination == stream.topic else {**output, "place": stream.destination}
-
-    def _output_told(self) -> Mapping[str, str]:
-        """With several outputs each says its name, the default one as well."""
-        return {"output": self._output.name} if len(self._settings.streams) > 1 else {}
