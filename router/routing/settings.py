@@ -8,12 +8,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, create_model
 
-from common.cel.filters import FilterText
+from common.cel.filters import DATA, FilterFailed, FilterText, compile_filter
 from common.config.settings import Location, Settings
+from common.errors import PermanentError
+from common.message import Metadata
 from router.routing.streams import StreamPattern
 
 DEFAULT = "default"
 """The name of the output that has no label."""
+
+
+_TEXTS = dict.fromkeys((*Metadata.__required_keys__, *Metadata.__optional_keys__), "")
+_SAMPLE = {**_TEXTS, "CommandID": 1, "OperationID": 1}
+
+
+def _answers(text: str) -> str:
+    """Refuse a filter of metadata alone that gives something else than true or false: it would fail on every message."""
+    try:
+        when = compile_filter(text)
+    except PermanentError:  # the library is not installed, which the start says
+        return text
+    if when.fields[DATA] == frozenset() and not when.uses_before:
+        try:
+            when({}, None, _SAMPLE)
+        except FilterFailed as failed:
+            if "not true or false" in str(failed):
+                raise ValueError(str(failed).removeprefix("the filter ")) from None
+    return text
 
 
 def _pattern(text: str) -> str:
@@ -37,7 +58,7 @@ _From = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], AfterVal
 
 
 class _Route(Settings):
-    when: FilterText | None = Field(
+    when: Annotated[FilterText, AfterValidator(_answers)] | None = Field(
         default=None,
         description=(
             "A filter, a CEL expression over `metadata`, `data` and `before` as in shape.md: the route takes the changes for which it is true. "

@@ -201,6 +201,8 @@ def test_routes_travel_to_other_processes() -> None:
         {"from_": ("a..b",), "to": ("a",)},
         {"when": "data.", "to": ("a",)},
         {"when": "1", "to": ("a",)},
+        {"when": "metadata.OperationType", "to": ("a",)},
+        {"when": "metadata.CommandID + 1", "to": ("a",)},
     ],
 )
 def test_a_route_that_means_nothing_is_refused(given: dict[str, Any]) -> None:
