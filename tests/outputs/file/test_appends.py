@@ -80,7 +80,7 @@ def test_an_addition_in_doubt_is_settled_by_the_next_call(container: ContainerCl
     journal = store(container, proxy).journal(FOLDER)
     add(journal, b"1")
     proxy.answer, proxy.only = Answer(None, after=True), APPEND
-    with pytest.raises(TransientError, match="no answer|took too long"):
+    with pytest.raises(TransientError, match=r"no answer|took too long"):
         add(journal, b"2", seconds=0)
     journal.close()
     proxy.answer = None
