@@ -141,7 +141,10 @@ def findings(
 ) -> Iterator[Finding]:
     """See the port."""
     cluster = admin.cluster()
-    yield ok("Kafka", f"{settings.where}: {cluster.brokers} brokers, cluster {cluster.id}")
+    yield ok(
+        "Kafka",
+        f"{settings.where}: {cluster.brokers} {'broker' if cluster.brokers == 1 else 'brokers'}, cluster {cluster.id}",
+    )
     places = {stream.destination: stream for stream in streams}
     facts = _facts(admin, list(places), None)
     there = [name for name, found in facts.items() if isinstance(found, TopicFacts)]
@@ -178,7 +181,9 @@ def _of_topic(
     troubles = list(_troubles(subject, facts, config, settings))
     if not troubles:
         rights = "" if facts.may_write is None else "; the user may write"
-        yield ok(subject, f"{facts.partitions} partitions, {copies}{rights}")
+        yield ok(
+            subject, f"{facts.partitions} {'partition' if facts.partitions == 1 else 'partitions'}, {copies}{rights}"
+        )
     yield from troubles
 
 

@@ -36,7 +36,10 @@ _AT_THE_DOOR: Final = (
     ('FATAL:  database "', "create the database, or correct `database` of the output"),
     ("no pg_hba.conf entry", "let pg_hba.conf of the server accept this user, database, address and TLS"),
     ("certificate verify failed", "check tls, ca_file and the certificate of the server"),
-    ("does not support SSL", "switch TLS on at the server, or set tls of the output"),
+    (
+        "does not support SSL",
+        'switch TLS on at the server, or set tls = "disable" on the output if the network is your own',
+    ),
     ("permission denied for database", "GRANT CONNECT ON DATABASE to the role"),
 )
 _FULL_HOUSE: Final = ("too many connections", "too many clients", "remaining connection slots")
