@@ -19,7 +19,7 @@ from common.bus.ports import Delivery, Receiver
 from common.errors import PermanentError
 from router.chunks import reserve
 from router.receiving.fan_out import progress
-from router.receiving.fan_out.lanes import Entry, Lane
+from router.receiving.fan_out.lanes import ROOM_MESSAGES, Entry, Lane
 from router.receiving.fan_out.progress import Remembered
 from router.receiving.fan_out.routing import Routing, places
 from router.receiving.fan_out.session import AT_A_STOP, CALLS_END, LAG, MOST_SKIPPED, Means, Session
@@ -262,7 +262,8 @@ class FanOut:
                 lane.behind = False
         missing = session.reread_for()
         if missing is not None:
-            self.means.rereads.begin(session.session_id, self.clock())
+            progressed = missing.taken >= ROOM_MESSAGES / 2
+            self.means.rereads.begin(session.session_id, self.clock(), progressed=progressed)
             raise SessionGone(f"it is read again from its first unsettled message, for output {missing.output}")
         if session.level:
             self.means.behind.level(session.session_id, *self.means.outputs)

@@ -71,6 +71,8 @@ class Lane:
     behind: bool = False
     skipped: int = 0
     """Messages since it fell behind that it gets later."""
+    taken: int = 0
+    """Messages that it accepted since the session was opened."""
     refused: bool = False
     """It has refused a message, and stops there."""
     moved: float = field(init=False)
@@ -183,6 +185,7 @@ class Lane:
         if not items:
             return []
         gone = set(items)
+        self.taken += len(items)
         self.undone = [item for item in self.undone if item not in gone]
         self.moved = self.clock()
         finished = []

@@ -59,10 +59,12 @@ class Rereads:
         count, last = self._read.get(session_id, (0, now))
         return not count or now - last >= PAUSES.delay(count, lambda: 1.0) or now - last >= CALM
 
-    def begin(self, session_id: str, now: float) -> None:
+    def begin(self, session_id: str, now: float, *, progressed: bool = False) -> None:
+        """`progressed`: the reading that ends here was no vain one; an output that takes much of what it missed each time waits least."""
         with self._guard:
             self._read = {each: held for each, held in self._read.items() if now - held[1] < CALM}
-            self._read[session_id] = (self._read.get(session_id, (0, now))[0] + 1, now)
+            before = 0 if progressed else self._read.get(session_id, (0, now))[0]
+            self._read[session_id] = (before + 1, now)
 
 
 class Remembered:
