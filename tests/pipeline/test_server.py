@@ -108,7 +108,7 @@ def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(s
         cursor.execute("INSERT INTO dbo.Customers VALUES (1, N'Ada', NULL, 0, 1)")
     server.until("ingester", "/metrics", 'dstream_ingester_changes_total{table="dbo.Customers"} 1.0')
     server.until("router", "/metrics", "dstream_router_batch_messages_count 1.0")
-    server.until("router", "/metrics", '{topic="localhost.demo.customers.events"} 1.0')
+    server.until("router", "/metrics", '{output="default",topic="localhost.demo.customers.events"} 1.0')
     server.until("ingester", "/metrics", 'dstream_ingester_lag_seconds{table="dbo.Customers"} 0.0')
     server.until("ingester", "/metrics", "dstream_ingester_retention_seconds 259200.0")
     server.process.terminate()
