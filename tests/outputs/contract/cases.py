@@ -469,7 +469,9 @@ class OutputContract:
         stream = self.world.place()
         found = self.found(self.output(), [stream], "verify")
         assert found
-        assert [each for each in found if each[0] is not Outcome.OK] == []
+        troubles = [each for each in found if each[0] is not Outcome.OK]
+        unexpected = [each for each in troubles if not any(text in each[1] for text in self.world.warned_of)]
+        assert unexpected == [], unexpected
         assert self.world.arrived(stream) == []
 
     def test_findings_name_a_missing_place(self) -> None:

@@ -49,11 +49,13 @@ class World(ABC):
     `impossible`: cases that cannot be, by the name of the test, each with the reason.
     `keeps_order`: whether `arrived` is in the order of arrival. Where it is False, the server keeps the state of each key.
     `secrets`: texts that must never be seen in a log, an error, a repr or a plan.
+    `warned_of`: in findings of what is well: words of warnings about this world, which are right.
     """
 
     impossible: ClassVar[Mapping[str, str]] = {}
     keeps_order: ClassVar[bool] = True
     secrets: Sequence[str] = ()
+    warned_of: Sequence[str] = ()
 
     def __init__(self) -> None:
         self._stack = ExitStack()

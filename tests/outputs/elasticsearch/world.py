@@ -42,6 +42,7 @@ class SearchWorld(World):
     """Of each row the index has the last state, so the order of arrival is not to be seen in it."""
 
     keeps_order: ClassVar[bool] = False
+    warned_of = ("passwords are sent in plain text", "find the marks of deleted rows")
     secrets = (_PASSWORD, "cm91dGVyOmEtcGFzc3dvcmQtdGhhdC1ub2JvZHktc2Vlcw==")
 
     def __init__(self) -> None:

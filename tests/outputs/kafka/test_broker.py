@@ -230,7 +230,14 @@ def test_a_topic_that_is_deleted_and_created_again(world: KafkaWorld, outputs: A
         stream.destination not in admin.list_topics(timeout=MERCY).topics
     )  # although the broker creates topics by the way
     assert list(output.provision([stream], how="create")) == []
-    deliver(sender, [change(stream, 2, session(stream, 0))])
+    end = time.monotonic() + MERCY
+    while True:  # until the producer has heard of it, as a publisher tries again
+        try:
+            deliver(sender, [change(stream, 2, session(stream, 0))])
+            break
+        except EntityMissing:
+            assert time.monotonic() < end
+            time.sleep(0.2)
     assert len(world.arrived(stream)) == 1
 
 
