@@ -153,4 +153,4 @@ def verified(headers: Mapping[str, str], body: bytes, key: bytes) -> bool:
 
 
 def _text(body: Any) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode()
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
