@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from common.authorities import CA_HINT, fault_of
 from common.bus.place import PlaceTemplate
 from common.bus.settings import OutputSettings
 from common.config.durations import Duration, between
 from common.config.settings import Location, MapBlock, Secret, UnsetSecret
 from common.names import Origin, TableName, escaped
 from router.outputs.rows.keys import TableKeys
+from router.outputs.tls import trust, unusable
 
 _REFUSED = re.compile(r"_(?=x)|[^a-z0-9._-]")
 _FIRST: Final = "-_+."
@@ -206,24 +206,9 @@ class ElasticsearchSettings(OutputSettings):
         return self.timeout.total_seconds()
 
     def unusable_file(self) -> tuple[str, str] | None:
-        if self.ca_file is not None and (fault := fault_of(self.ca_file)) is not None:
-            return "ca_file", f"{fault}: {CA_HINT}"
-        try:
-            trust_of(self)
-        except ssl.SSLError:
-            return (
-                "client_certificate",
-                "it and its key cannot be used: name PEM files that belong together, without a password",
-            )
-        except OSError as error:
-            return "client_certificate", f"{error.filename or ''}: {error.strerror or type(error).__name__}"
-        return None
+        return unusable(self.ca_file, lambda: trust_of(self), "name PEM files that belong together, without a password")
 
 
 def trust_of(settings: ElasticsearchSettings) -> ssl.SSLContext:
     """Whom a connection trusts. Raises OSError for a file that cannot be used."""
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    if settings.client_certificate is not None:
-        # a function, because without one OpenSSL would ask at the terminal
-        context.load_cert_chain(settings.client_certificate, settings.client_key, password=lambda: "")
-    return context
+    return trust(settings.ca_file, settings.client_certificate, settings.client_key)

@@ -11,14 +11,15 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from common.authorities import CA_HINT, fault_of
 from common.bus.place import SharedPlaceTemplate, rendered, values_of
 from common.bus.settings import EnvelopedOutputSettings
 from common.config.durations import Duration, between
 from common.config.settings import Location, Secret, UnsetSecret
 from common.config.sizes import Size
 from common.names import Origin, TableName, escaped, shortened
+from router.outputs import tls
 from router.outputs.nats.nkey import seed_of
+from router.outputs.tls import unusable
 
 _REFUSED_IN_TOKENS = re.compile(r"_(?=x)|[^A-Za-z0-9_-]")
 _OF_THE_SUBJECT = "{subject}"
@@ -228,21 +229,9 @@ class NatsSettings(EnvelopedOutputSettings):
         return self.timeout.total_seconds()
 
     def unusable_file(self) -> tuple[str, str] | None:
-        if self.ca_file is not None and (fault := fault_of(self.ca_file)) is not None:
-            return "ca_file", f"{fault}: {CA_HINT}"
-        try:
-            trust(self)
-        except ssl.SSLError:
-            return "client_certificate", "it and its key cannot be used: name PEM files that belong together"
-        except OSError as error:
-            return "client_certificate", f"{error.filename or ''}: {error.strerror or type(error).__name__}"
-        return None
+        return unusable(self.ca_file, lambda: trust(self), "name PEM files that belong together")
 
 
 def trust(settings: NatsSettings) -> ssl.SSLContext:
     """Raises OSError for a file that cannot be used."""
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    if settings.client_certificate is not None:
-        # a function, because without one OpenSSL would ask at the terminal
-        context.load_cert_chain(settings.client_certificate, settings.client_key, password=lambda: "")
-    return context
+    return tls.trust(settings.ca_file, settings.client_certificate, settings.client_key)

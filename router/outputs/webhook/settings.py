@@ -11,12 +11,12 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from common.authorities import CA_HINT, fault_of
 from common.bus.place import SharedPlaceTemplate, rendered
 from common.bus.settings import EnvelopedOutputSettings
 from common.config.durations import Duration, between
 from common.config.settings import Location, MapBlock, Secret, UnsetSecret
 from common.names import Origin, TableName
+from router.outputs.tls import unusable
 from router.outputs.webhook.signature import key_of
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -272,20 +272,11 @@ class WebhookSettings(EnvelopedOutputSettings):
         return self.timeout.total_seconds()
 
     def unusable_file(self) -> tuple[str, str] | None:
-        if self.ca_file is not None and (fault := fault_of(self.ca_file)) is not None:
-            return "ca_file", f"{fault}: {CA_HINT}"
-        if self.client_certificate is None or isinstance(self.client_key_password, UnsetSecret):
-            return None
-        try:
-            load_certificate(ssl.create_default_context(), self)
-        except ssl.SSLError:
-            return (
-                "client_certificate",
-                "it and its key cannot be used: name PEM files that belong together, and the key's password",
-            )
-        except OSError as error:
-            return "client_certificate", f"{error.filename or ''}: {error.strerror or type(error).__name__}"
-        return None
+        def load() -> None:
+            if not isinstance(self.client_key_password, UnsetSecret):
+                load_certificate(ssl.create_default_context(), self)
+
+        return unusable(self.ca_file, load, "name PEM files that belong together, and the key's password")
 
 
 def load_certificate(context: ssl.SSLContext, settings: WebhookSettings) -> None:
