@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "deploy").glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-CODE = ("dstream", "ingester", "router", "common", "emulators", "tests", "bench")
+CODE = ("dstream", "desk", "ingester", "router", "common", "emulators", "tests", "bench")
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 _CODE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
@@ -145,7 +145,8 @@ def test_modules_that_pages_name_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["dstream", "ingester", "ingester/driver", "ingester/task", "ingester/watch", "router/**", "common"]
+    "folder",
+    ["dstream", "desk/**", "ingester", "ingester/driver", "ingester/task", "ingester/watch", "router/**", "common"],
 )
 def test_the_architecture_names_each_module(folder: str) -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

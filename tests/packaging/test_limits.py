@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("dstream", "ingester", "router", "common")
+PRODUCT = ("dstream", "desk", "ingester", "router", "common")
 LINES_OF_A_MODULE, LINES_OF_A_FUNCTION, MODULES_OF_A_FOLDER = 400, 50, 20
 
 

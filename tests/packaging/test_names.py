@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("dstream", "ingester", "router", "common", "emulators")
+OURS = ("dstream", "desk", "ingester", "router", "common", "emulators")
 
 
 @pytest.mark.parametrize("package", OURS)
