@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[2]
 OURS = ("dstream", "desk", "ingester", "router", "common", "emulators")
 
 PLANTED: Mapping[str, tuple[str, str]] = {
-    "The command line knows the desk, the desk both stages; the stages know only what they share": ("router/tally.py", "ingester.change"),
+    "The command line knows the desk, the desk both stages; the stages know only what they share": (
+        "router/tally.py",
+        "ingester.change",
+    ),
     "Production never imports an emulator; even the demo only starts them": (
         "dstream/demo/schema.py",
         "emulators.sqlserver",
