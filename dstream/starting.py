@@ -9,11 +9,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from common.errors import ConfigurationError
+from desk.importing import imported as imported
 from dstream.options import Format, Level, Stage
 
 if TYPE_CHECKING:
@@ -139,17 +140,3 @@ def served(arguments: list[str]) -> int:
 
     server = Server(stage_commands(arguments))
     return server.run(stop_on_signals(second=server.kill))
-
-
-def imported(module: str) -> Any:
-    """A module of a stage. Raises ConfigurationError for a missing package, with the extra that installs it."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in ("", "common", "dstream", "emulators", "ingester", "router"):
-            raise
-        extra = "ingester" if module.startswith("ingester") else "demo"
-        raise ConfigurationError(
-            [f"the Python package {missing} is not installed"], hint=f"pip install 'dstream-cdc[{extra}]'"
-        ) from None

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from common.bus.depths import Depth
-from common.unread import Unread
+from desk.status import Status
 from dstream.rendering.columns import duration, or_dash, table
 
 if TYPE_CHECKING:  # the router's side runs without the ingester's packages
     from ingester.commands.status import TableStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """`at`: when it was read, in UTC. `unread`: what could not be read."""
-
-    at: str
-    tables: Sequence[TableStatus] = ()
-    ingesters: Mapping[str, int] = field(default_factory=dict)
-    queue: Depth | None = None
-    topics: Sequence[Depth] = ()
-    unread: Sequence[Unread] = ()
 
 
 _TABLE = ("TABLE", "OWNER", "LAG", "CHANGES", "HEADROOM", "OFFSET", "COMMITTED", "INSTANCE")

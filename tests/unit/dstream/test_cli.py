@@ -250,7 +250,7 @@ def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_st
         return types.SimpleNamespace(run=lambda settings, stop, **later: 0)
 
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: order.append("signals") or STOP)  # type: ignore[func-returns-value]
-    monkeypatch.setattr("dstream.starting.import_module", importing)
+    monkeypatch.setattr("desk.importing.import_module", importing)
     status, _, err = run(command, "-c", existing, "--log-format", "json")
     assert (status, order[:2], set(order[2:]) <= {"import"}) == (0, ["signals", "import"], True)
     line = json.loads(err.splitlines()[0])
@@ -269,7 +269,7 @@ def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_pre
     path.write_text(text.replace("publisher {", "publisher {\n  sessions = 3", 1), encoding="utf-8")
     ran = types.SimpleNamespace(run=lambda settings, stop, **later: 0)
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: STOP)
-    monkeypatch.setattr("dstream.starting.import_module", lambda name: ran)
+    monkeypatch.setattr("desk.importing.import_module", lambda name: ran)
     for command in ("ingester", "router"):
         status, _, err = run(command, "-c", str(path), "--log-format", "json")
         told = [line for line in map(json.loads, err.splitlines()) if line["message"] == "setting has a new name"]
@@ -335,7 +335,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql")
 
-    monkeypatch.setattr("dstream.starting.import_module", missing)
+    monkeypatch.setattr("desk.importing.import_module", missing)
     status, _, err = run("ingester", "-c", existing)
     assert status == 2
     assert "package pyspark is not installed" in err

@@ -11,9 +11,10 @@ import pytest
 
 from common.bus.depths import Depth
 from common.unread import Unread
+from desk.status import Status
 from dstream.commands import status as command
 from dstream.options import Stage
-from dstream.rendering.status import Status, status_document, status_lines
+from dstream.rendering.status import status_document, status_lines
 from ingester.commands.status import TableStatus
 from ingester.history.snapshot import Reason, Snapshot, SnapshotState
 from ingester.operating.moving import Held
@@ -101,7 +102,7 @@ def test_a_watch_looks_again_until_ctrl_c_and_ends_with_the_status_of_the_last_l
             raise KeyboardInterrupt from None
 
     monkeypatch.setattr(command, "of_stages", lambda *_: (None, None))
-    monkeypatch.setattr(command, "_read", look)
+    monkeypatch.setattr(command, "read", look)
     assert command.status(stage=Stage.BOTH, as_json=True, watch=True, every=0.01) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["at"], first["complete"]) == ("1", False)
@@ -113,7 +114,7 @@ def test_a_watch_that_is_interrupted_in_its_first_look_knows_nothing(monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "of_stages", lambda *_: (None, None))
-    monkeypatch.setattr(command, "_read", look)
+    monkeypatch.setattr(command, "read", look)
     assert command.status(watch=True) == 130
 
 
@@ -128,7 +129,7 @@ def test_a_watch_that_is_no_terminal_gets_plain_lines(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "of_stages", lambda *_: (None, None))
-    monkeypatch.setattr(command, "_read", look)
+    monkeypatch.setattr(command, "read", look)
     assert command.status(watch=True, every=0.01) == 1
     out = capsys.readouterr().out
     assert "\x1b" not in out

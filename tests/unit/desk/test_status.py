@@ -1,4 +1,4 @@
-"""`dstream status` asks all stores at once: one that does not answer holds up no other."""
+"""The status asks all stores at once: one that does not answer holds up no other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from common.bus.depths import Depth
 from common.errors import PermanentError, TransientError
 from common.unread import Unread
-from dstream.commands import status as command
-from dstream.rendering.status import Status
+from desk import status as looking
+from desk.status import Stages, Status
 
 QUEUE, TOPIC = Depth("ingest", None, 5, 1), Depth("s.d.persons.events", "sub1", 7, 0)
 REFUSED, AWAY = PermanentError("no right", hint="grant it"), TransientError("no answer")
@@ -25,15 +25,15 @@ class Stores:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._all = threading.Barrier(4)
         monkeypatch.setattr("common.buses.bus_of", lambda settings: SimpleNamespace(entities=settings))
-        monkeypatch.setattr(command, "_depth", self._depth)
-        monkeypatch.setattr(command, "_tables", self._tables)
-        monkeypatch.setattr(command, "_topics", self._topics)
+        monkeypatch.setattr(looking, "_depth", self._depth)
+        monkeypatch.setattr(looking, "tables_of", self._tables)
+        monkeypatch.setattr(looking, "topics_of", self._topics)
 
     def read(self, of_router: Answer = QUEUE, of_ingester: Answer = None) -> Status:
         """Each answer: what its stage gets from the queue."""
         ingester = SimpleNamespace(queue=SimpleNamespace(name="ingest", answer=of_ingester))
         router = SimpleNamespace(source=SimpleNamespace(answer=of_router), queue_name="ingest")
-        return command._read(command._Stages(ingester, router), threading.Event())
+        return looking.read(Stages(ingester, router), threading.Event())
 
     def _depth(self, bus: Any, entities: Any, name: str, stop: threading.Event) -> Any:
         self._all.wait(60)
@@ -84,8 +84,8 @@ def test_a_store_that_never_answers_ends_the_look_with_an_error(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mute = threading.Event()
-    monkeypatch.setattr(command, "_topics", lambda *_: mute.wait())
-    monkeypatch.setattr(command, "_READ_SECONDS", 0.01)
+    monkeypatch.setattr(looking, "topics_of", lambda *_: mute.wait())
+    monkeypatch.setattr(looking, "_READ_SECONDS", 0.01)
     try:
         with pytest.raises(TransientError, match="reading the status: no end within"):
             stores.read()

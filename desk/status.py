@@ -1,0 +1,128 @@
+"""The state of everything from the stores alone: no stage has to run, and nothing is changed. What a part could not read is said beside the others.
+
+`dstream status` and the console look in the same way. The stages are imported when they are needed: a router is installed without the
+ingester's packages.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from common.bus.depths import Depth
+from common.errors import DStreamError, TransientError
+from common.in_time import begun
+from common.unread import Unread, read_or
+from desk.importing import imported
+
+if TYPE_CHECKING:
+    from common.bus.ports import Bus, EntityManager
+    from ingester.commands.status import TableStatus
+
+_READ_SECONDS = 300.0
+"""Each part has shorter deadlines; this one ends what they forgot."""
+_BOTH = "leave out --stage router, where the ingester's settings are set as well"
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The settings of the stages to look at; None for one that is left out."""
+
+    ingester: Any = None
+    router: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`at`: when it was read, in UTC. `unread`: what could not be read."""
+
+    at: str
+    tables: Sequence[TableStatus] = ()
+    ingesters: Mapping[str, int] = field(default_factory=dict)
+    queue: Depth | None = None
+    topics: Sequence[Depth] = ()
+    unread: Sequence[Unread] = ()
+
+
+def read(stages: Stages, stop: threading.Event) -> Status:
+    """Asks all stores at once, so that it takes as long as the slowest; in other threads, so that Ctrl-C need not wait for a server."""
+    at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    of_tables, of_queue, of_topics = list[Unread](), list[Unread](), list[Unread]()
+    depths = [
+        (name, begun(partial(_depth, bus, entities, name, stop), name="status-queue"))
+        for bus, entities, name in _queue_as_seen_by(stages)
+    ]
+    tables = begun(lambda: tables_of(stages.ingester, of_tables), name="status-tables")
+    topics = begun(lambda: topics_of(stages, of_topics, stop), name="status-topics")
+    parts: list[Future[Any]] = [tables, topics, *(depth for _, depth in depths)]
+    if wait(parts, _READ_SECONDS).not_done:
+        raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s")
+    seen, owners = tables.result()
+    queue = _queue(depths, of_queue)
+    return Status(at, seen, owners, queue, topics.result(), [*of_tables, *of_queue, *of_topics])
+
+
+def tables_of(settings: Any, unread: list[Unread]) -> tuple[list[TableStatus], dict[str, int]]:
+    """The tables, and how many of them each ingester has."""
+    if settings is None:
+        return [], {}
+    module, stores = imported("ingester.commands.status"), imported("ingester.commands.stores")
+    settings = read_or(unread, "tables that patterns match", lambda: stores.with_matches(settings), settings)
+    tables: list[TableStatus] = module.tables_seen(settings, settings.streams, unread)
+    return tables, module.ingesters(tables)
+
+
+def topics_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
+    if stages.router is None:
+        return []
+    router = stages.router
+    if router.selection.patterns and stages.ingester is None:
+        unread.append(Unread("topics of tables that patterns match", "only the database knows these tables", _BOTH))
+    elif router.selection.patterns:
+        # Where the database cannot be asked, the part of the tables says so.
+        known = imported("ingester.commands.stores")
+        router = read_or([], "", lambda: router.with_tables(known.with_matches(stages.ingester).tables), router)
+    depths: Sequence[Depth] = imported("router.status").topic_depths(router, unread, stop)
+    return depths
+
+
+def _queue_as_seen_by(stages: Stages) -> list[tuple[Bus, EntityManager, str]]:
+    """The ingest queue with the rights of each stage: mostly one of them may manage, if any.
+
+    Imports the bus's SDK before threads run: it shares modules with that of blobs, and two threads that import both may get one half done.
+    """
+    from common.buses import bus_of
+
+    ways = []
+    if stages.router is not None:
+        ways.append((bus_of(stages.router.source), stages.router.queue_name))
+    if stages.ingester is not None:
+        ways.append((bus_of(stages.ingester.queue), stages.ingester.queue.name))
+    return [(bus, bus.entities, name) for bus, name in ways]
+
+
+def _depth(bus: Bus, entities: EntityManager, name: str, stop: threading.Event) -> Depth | None:
+    with closing(bus):
+        return entities.queue_depth(name, stop=stop)
+
+
+def _queue(depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread]) -> Depth | None:
+    """The first answer. Without one, the first error is in `unread`."""
+    failed = list[Unread]()
+    for name, depth in depths:
+        try:
+            found = depth.result()
+        except DStreamError as error:
+            failed.append(Unread(f"queue {name}", error.message, error.hint))
+            continue
+        if found is None:
+            unread.append(Unread(f"queue {name}", "it does not exist yet; it is created at the first start"))
+        return found
+    unread += failed[:1]
+    return None
