@@ -26,7 +26,8 @@ class Entity(Document):
     """A queue, or a subscription of a topic, or a topic without one."""
 
     entity: str = Field(
-        description="`queue`, `topic/NAME` or `topic/NAME/SUBSCRIPTION`; behind `output/LABEL/` for a further output."
+        description="`queue`, `topic/NAME`, `topic/NAME/SUBSCRIPTION`, or `queue/NAME` (of an output of queues); behind `output/LABEL/` for a "
+        "further output."
     )
     kind: Literal["queue", "topic", "subscription"]
     name: str

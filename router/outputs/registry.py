@@ -146,6 +146,11 @@ def on_topics(settings: OutputSettings) -> bool:
     return isinstance(settings, ServiceBusOutput) and not settings.of_queues
 
 
+def on_queues(settings: OutputSettings) -> bool:
+    """Whether it writes to queues of Service Bus."""
+    return isinstance(settings, ServiceBusOutput) and settings.of_queues
+
+
 def bus_behind(output: Output) -> Bus | None:
     """The bus of an output that is one, for what no other has: side topics, subscriptions, storage."""
     return output.bus if isinstance(output, BusOutput) else None
