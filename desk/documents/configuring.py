@@ -10,7 +10,7 @@ from desk.documents.shape import Document, Reason
 
 
 class Source(Document):
-    """An entry of `ingester.tables`, with its override if it has one."""
+    """An entry of `ingester.tables`, with its override if it has one; or an override of a table that only a pattern finds."""
 
     name: str = Field(max_length=300, description="A table, a pattern, or an exclusion that begins with `!`.")
     kind: Literal["table", "pattern", "exclusion"]
@@ -44,6 +44,11 @@ class OutputOrder(Document):
     name: str = Field(max_length=100)
     type: str = Field(max_length=100)
     settings: dict[str, Any] = Field(default_factory=dict, max_length=200)
+    routes: list[dict[str, Any]] | None = Field(
+        default=None,
+        max_length=100,
+        description="The routes that name it from now on, as in `Output`; null: they stay as they are. An output that a route names is not removed.",
+    )
     dry_run: bool = True
     reason: Reason | None = None
 
