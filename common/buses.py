@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from common.bus.browsing import Shelves
 from common.bus.ports import Bus
 from common.bus.settings import BusSettings, QueueSettings
 from common.config.by_type import ByType
@@ -35,5 +36,17 @@ def bus_of(settings: BusSettings, *, proven: bool = False) -> Bus:
             from common.servicebus.namespace import ServiceBus  # the SDK is slow to import, and settings do not need it
 
             return ServiceBus.of(settings, proven=proven)
+        case _:
+            raise AssertionError(f"no adapter for {type(settings).__name__}")
+
+
+def shelves_of(settings: BusSettings) -> Shelves:
+    """The shelves of the bus that `settings` name, for a person. Opens nothing; raises as `bus_of`."""
+    match settings:
+        case ServiceBusSettings():
+            from common.servicebus.namespace import ServiceBus
+            from common.servicebus.operating.shelves import ServiceBusShelves
+
+            return ServiceBusShelves(ServiceBus.of(settings), settings.management_endpoint)
         case _:
             raise AssertionError(f"no adapter for {type(settings).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from common.bus.ports import OpenableSender
@@ -80,13 +80,23 @@ class Taker(Protocol):
         """They can be taken again at once."""
         ...
 
+    def put_aside(self, taken: Sequence[Taken]) -> None:
+        """They stay locked, so that those behind them come, and their content is forgotten. `close` gives them back; one whose lock ends before
+        comes again. Raises nothing."""
+        ...
+
     def close(self) -> None:
-        """What was neither completed nor given back can be taken again when its lock has run out. Never raises."""
+        """What was neither completed nor given back can be taken again when its lock has run out, at the latest. Never raises."""
         ...
 
 
 class Shelves(Protocol):
     """Where browsers and takers come from: one namespace of a bus, as `Bus`. Callable from any thread."""
+
+    @property
+    def host(self) -> str:
+        """As `Bus.host`: the same text for the same namespace."""
+        ...
 
     def browser(self, shelf: Shelf) -> Browser:
         """Opened at its first call."""
@@ -97,6 +107,15 @@ class Shelves(Protocol):
         ...
 
     def sender(self, entity: str) -> OpenableSender: ...
+
+    def duplicate_window(self, entity: str) -> timedelta | None:
+        """How long a queue or topic remembers message ids; None: it does not. Raises TransientError, or PermanentError where this may not be
+        seen, which takes the right to manage entities."""
+        ...
+
+    def subscriptions(self, topic: str) -> Sequence[str]:
+        """Their names. Raises as `duplicate_window`."""
+        ...
 
     def close(self) -> None:
         """Browsers, takers and senders are closed where they were opened."""

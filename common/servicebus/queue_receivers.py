@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from azure.servicebus import NEXT_AVAILABLE_SESSION
+from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import OperationTimeoutError, SessionCannotBeLockedError
 
 from common.azure_amqp.address import ServiceBusAddress
@@ -26,6 +26,8 @@ HEARTBEAT = 60
 class QueueReceivers:
     """`common.bus.ports.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
 
+    receiver_type: ClassVar[type[BusReceiver]] = BusReceiver
+
     def __init__(
         self, address: ServiceBusAddress, queue: str, *, sessions: bool, ahead: FetchAhead, proven: bool = False
     ) -> None:
@@ -39,12 +41,16 @@ class QueueReceivers:
         self._sessions = sessions
         self._ahead = ahead
 
+    def made_by(self, client: ServiceBusClient, **options: Any) -> ServiceBusReceiver:
+        """The SDK's receiver, not opened yet."""
+        return client.get_queue_receiver(self._queue, **options)
+
     def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
         waits = Waiting(give_up)
         seconds = max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT
         client, guard = open_client(self._address, try_timeout=seconds), Guard(str(self._address))
-        receiver = client.get_queue_receiver(
-            self._queue,
+        receiver = self.made_by(
+            client,
             session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
             max_wait_time=max_wait if self._sessions else None,
             prefetch_count=self._ahead.first(),
@@ -62,7 +68,7 @@ class QueueReceivers:
                 receiver.__enter__()
             self._proven = True
             _look_for_silence_here(receiver)
-            return BusReceiver(client, receiver, self._queue, guard, self._ahead)
+            return self.receiver_type(client, receiver, self._queue, guard, self._ahead)
         except TransientError as error:
             close_quietly(guard, receiver, client)
             if waits.given_up:

@@ -1,0 +1,1 @@
+"""Promises of common/bus/browsing.py: looking at messages, and taking dead letters."""
