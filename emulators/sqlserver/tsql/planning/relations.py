@@ -110,11 +110,13 @@ class Relations(Predicates):
 
     def _join(self, join: exp.Expr, scope: Scope) -> str:
         for part, value in join.args.items():
-            if value and part not in ("this", "side", "kind", "on"):
+            if value and part not in ("this", "side", "kind", "on", "hint"):
                 raise errors.unsupported(f"JOIN with {part.upper()}")
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         if kind not in ("", "INNER", "OUTER", "CROSS"):
             raise errors.unsupported(f"{kind} JOIN")
+        if join.args.get("hint") and not (side or kind == "INNER"):
+            raise errors.syntax("JOIN")  # a join hint needs the word INNER; SQLite chooses how to join by itself
         if isinstance(join.this, exp.Lateral):
             return self.apply(join.this, scope)
         before = len(scope.relations)

@@ -273,3 +273,10 @@ def test_a_thousand_rows_of_values_and_not_one_more(client: Client) -> None:
     values = ", ".join(f"({i})" for i in range(1000))
     assert client.counts(f"INSERT INTO t VALUES {values}") == [1000]
     assert client.error(f"INSERT INTO t VALUES {values}, (1)")[0] == 10738
+
+
+def test_a_join_hint_changes_no_answer_and_needs_the_word_inner(persons: Client) -> None:
+    """https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-join"""
+    query = "SELECT a.ID FROM Persons AS a INNER HASH JOIN Persons AS b ON a.ID = b.ID WHERE b.Name = N'Bob'"
+    assert persons.rows(query) == [(2,)]
+    assert persons.error("SELECT a.ID FROM Persons AS a HASH JOIN Persons AS b ON a.ID = b.ID")[0] == 102
