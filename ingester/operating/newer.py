@@ -18,6 +18,8 @@ class ChangeRef:
     seqval: str
     operation_id: int
     capture_instance: str | None = None
+    command_id: int | None = None
+    """None where it is not known: then each change that has the other parts of the position is meant."""
 
     @property
     def source(self) -> str:

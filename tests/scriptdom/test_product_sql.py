@@ -30,7 +30,7 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Move
 from ingester.operating.offset_desk import LagRequest, MoveOrder
-from ingester.source import PageQuery, Part, ProbeRequest
+from ingester.source import CapturedColumn, PageQuery, Part, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import in_its_scope, rendered
@@ -39,6 +39,7 @@ from ingester.sqlserver.operating.desk import SqlServerDesk
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import newer as queries_of_newer
 from ingester.sqlserver.sql import operating
 from ingester.sqlserver.sql import transactions as queries_of_transactions
 from ingester.sqlserver.transactions.source import TransactionSource
@@ -253,6 +254,24 @@ _POSITIONS = [
 
 
 _TABLE = ChangeTable("it's odd]%s", _ODD, _POSITIONS[0], (), change_table="odd]%s_CT")
+
+
+@pytest.mark.parametrize("has_command_id", [True, False])
+@pytest.mark.parametrize("start", _POSITIONS, ids=str)
+def test_looking_for_newer_changes_is_t_sql(parse: Parse, start: LogPosition, has_command_id: bool) -> None:
+    keys = tuple(CapturedColumn(name, "int", at, key_ordinal=at) for at, name in enumerate(("it's", "odd]%s"), 1))
+    table = replace(_TABLE, columns=keys, has_command_id=has_command_id)
+    asked = [queries_of_newer.Asked(_LSN.value, 1, bytes(10), 4)]
+    for text, values in (
+        queries_of_newer.rows_asked(table, asked * 2),
+        queries_of_newer.rows_asked(_TABLE, asked),
+        queries_of_newer.window_end(table, start, 5),
+        queries_of_newer.newer(table, asked * 3, start, 5, start),
+        queries_of_newer.any_after(table, start),
+        queries_of_newer.low_watermark(table),
+    ):
+        assert parse(rendered(text, values)) == []
+        assert parse(_declared(text)) == []
 
 
 @pytest.mark.parametrize("has_command_id", [True, False])
