@@ -18,7 +18,7 @@ NATS := tests/outputs/nats/.cache
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka nats opensearch postgresql promtool rules images clean
+.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka nats opensearch postgresql promtool proto rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -213,6 +213,10 @@ $(PROMTOOL)/.ready:
 # The alert rules as Kubernetes takes them, from the file that Prometheus takes.
 rules:
 	@{ printf '%s\n' '# Generated from alerts.yaml by `make rules`: edit that file.' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: dstream' '  labels:' '    app.kubernetes.io/name: dstream' 'spec:'; sed 's/^./  &/' deploy/observability/alerts.yaml; } > deploy/observability/prometheusrule.yaml
+
+# The description of api/dstream.proto that the console ships.
+proto: setup
+	$(BIN)/python -m grpc_tools.protoc --proto_path=api --descriptor_set_out=desk/console/grpc/generated/dstream.binpb api/dstream.proto
 
 # The container images, with buildah, podman or docker; deploy/image/build lists the variables: BASE, TAG, REPOSITORY, ...
 images:

@@ -18,7 +18,10 @@ from desk.documents.shape import Document
 
 D = TypeVar("D", bound=Document)
 
-_STRUCT, _TIMESTAMP, _SEQUENCES = "google.protobuf.Struct", "google.protobuf.Timestamp", "dstream.v1.Sequences"
+_STRUCT, _TIMESTAMP = "google.protobuf.Struct", "google.protobuf.Timestamp"
+_WRAPPERS = ("dstream.v1.Key", "dstream.v1.Routes", "dstream.v1.Sequences")
+"""Lists and maps that may be null: their `values` in a message of their own, so that an empty list is not taken for none given."""
+
 _EXACT = 2**53
 """Numbers of a Struct are doubles: larger whole numbers would be another number. They are sent as text."""
 
@@ -59,8 +62,8 @@ def _put_message(into: Any, value: Any) -> None:
         _put_struct(into, value)
     elif kind == _TIMESTAMP:
         into.FromDatetime(value if value.tzinfo else value.replace(tzinfo=UTC))
-    elif kind == _SEQUENCES:
-        into.values.extend(value)
+    elif kind in _WRAPPERS:
+        _put(into, into.DESCRIPTOR.fields_by_name["values"], value)
     else:
         fill(into, value)
 
@@ -112,20 +115,18 @@ def read(document: type[D], message: Any, where: str = "") -> D:
             ".".join([*filter(None, [where]), *map(str, problem["loc"])]) + f": {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False, include_context=False)
         ]
-        raise ConfigurationError(problems, hint="docs/api.md describes each message") from None
+        raise ConfigurationError(problems, hint="api/dstream.proto describes each message") from None
 
 
 def _fields(message: Any) -> dict[str, Any]:
     """What is set."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         if _is_map(field):
-            if value:
-                found[field.name] = dict(value)
+            found[field.name] = dict(value)
         elif field.is_repeated:
-            if value:
-                found[field.name] = [_value(field, each) for each in value]
+            found[field.name] = [_value(field, each) for each in value]
         elif not field.has_presence or message.HasField(field.name):
             found[field.name] = _value(field, value)
     return found
@@ -167,5 +168,5 @@ def _any(value: Any) -> Any:
 _READ_AS: Mapping[str, Callable[[Any], Any]] = {
     _STRUCT: _struct,
     _TIMESTAMP: _moment,
-    _SEQUENCES: lambda value: list(value.values),
+    **dict.fromkeys(_WRAPPERS, lambda value: _fields(value)["values"]),
 }

@@ -44,12 +44,15 @@ def message(name: str) -> type[Any]:
 def services() -> Iterator[tuple[str, tuple[Method, ...]]]:
     """Each service by its full name."""
     for service in FILE.services_by_name.values():
-        yield service.full_name, tuple(
-            Method(
-                name=f"{service.name}.{method.name}",
-                takes=message_factory.GetMessageClass(method.input_type),
-                returns=message_factory.GetMessageClass(method.output_type),
-                streams=method.server_streaming,
-            )
-            for method in service.methods
+        yield (
+            service.full_name,
+            tuple(
+                Method(
+                    name=f"{service.name}.{method.name}",
+                    takes=message_factory.GetMessageClass(method.input_type),
+                    returns=message_factory.GetMessageClass(method.output_type),
+                    streams=method.server_streaming,
+                )
+                for method in service.methods
+            ),
         )

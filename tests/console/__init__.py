@@ -1,0 +1,1 @@
+"""The console, as people and programs use it."""
