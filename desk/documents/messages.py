@@ -41,6 +41,9 @@ class Message(Document):
     lsn: str | None = None
     commit_time: str | None = None
     enqueued_at: str | None = None
+    state: Literal["active", "deferred", "scheduled"] = Field(
+        default="active", description="`deferred`: its receiver put it off, and takes it by its sequence number alone."
+    )
     delivery_count: int = 0
     size: int = Field(description="Bytes of the body.")
     changes: int = Field(default=1, description="How many changes a pack holds.")
@@ -56,6 +59,7 @@ class MessageDetail(Message):
     body_limit: int
     fault: str | None = Field(default=None, description="Why it is not what was sent.")
     remedy: str | None = Field(default=None, description="Of a dead letter: what to do about its reason.")
+    packed: list[Message] = Field(default_factory=list, description="Of a pack: the changes in it, in their order.")
 
 
 class MessagePage(Document):
