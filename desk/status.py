@@ -81,6 +81,12 @@ def tables_of(settings: Any, unread: list[Unread]) -> tuple[list[TableStatus], d
 def topics_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
     if stages.router is None:
         return []
+    depths: Sequence[Depth] = imported("router.status").topic_depths(known_router(stages, unread), unread, stop)
+    return depths
+
+
+def known_router(stages: Stages, unread: list[Unread]) -> Any:
+    """The router's settings, with the tables that patterns match now."""
     router = stages.router
     if router.selection.patterns and stages.ingester is None:
         unread.append(Unread("topics of tables that patterns match", "only the database knows these tables", _BOTH))
@@ -88,8 +94,16 @@ def topics_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Se
         # Where the database cannot be asked, the part of the tables says so.
         known = imported("ingester.commands.stores")
         router = read_or([], "", lambda: router.with_tables(known.with_matches(stages.ingester).tables), router)
-    depths: Sequence[Depth] = imported("router.status").topic_depths(router, unread, stop)
-    return depths
+    return router
+
+
+def queue_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Depth | None:
+    """How many messages wait in the ingest queue; None if it does not exist, or cannot be read."""
+    ways = _queue_as_seen_by(stages)
+    return _queue(
+        [(name, begun(partial(_depth, bus, entities, name, stop), name="queue")) for bus, entities, name in ways],
+        unread,
+    )
 
 
 def _queue_as_seen_by(stages: Stages) -> list[tuple[Bus, EntityManager, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from common.bus.depths import Depth, TopicDepths
@@ -15,15 +15,29 @@ from router.settings import RouterSettings
 
 def topic_depths(settings: RouterSettings, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
     """Of each topic's subscriptions, in the order of outputs and tables. A topic that does not exist yet holds nothing."""
-    depths = list[Depth]()
-    for name, output in settings.all_outputs.items():
-        if on_topics(output) and name in settings.streams:
-            depths += _of_output(settings, name, unread, stop)
-    return depths
+    by_output = depths_by_output(settings, unread, stop)
+    return [
+        depth
+        for found in by_output.values()
+        for of_topic in found.values()
+        if not isinstance(of_topic, DStreamError)
+        for depth in of_topic or ()
+    ]
 
 
-def _of_output(settings: RouterSettings, name: str, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
-    output, depths = settings.all_outputs[name], list[Depth]()
+def depths_by_output(
+    settings: RouterSettings, unread: list[Unread], stop: threading.Event
+) -> Mapping[str, TopicDepths]:
+    """By the name of each output that has topics, in the order of outputs and tables. What could not be read is in `unread`, too."""
+    return {
+        name: _of_output(settings, name, unread, stop)
+        for name, output in settings.all_outputs.items()
+        if on_topics(output) and name in settings.streams
+    }
+
+
+def _of_output(settings: RouterSettings, name: str, unread: list[Unread], stop: threading.Event) -> TopicDepths:
+    output = settings.all_outputs[name]
     places = list(dict.fromkeys(stream.destination for stream in settings.streams[name].values()))
     where = "" if output.is_default else f"output {name}: "
     with closing(output_of(output)) as made:
@@ -35,6 +49,4 @@ def _of_output(settings: RouterSettings, name: str, unread: list[Unread], stop: 
     for place, of_topic in found.items():
         if isinstance(of_topic, DStreamError):
             unread.append(Unread(f"{where}topic {place}", of_topic.message, of_topic.hint))
-        else:
-            depths += of_topic or ()
-    return depths
+    return found

@@ -8,7 +8,7 @@ https://prometheus.io/docs/practices/naming/
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -86,6 +87,24 @@ def exposition(samples: Iterable[Sample]) -> bytes:
     registry.register(_Samples(list(samples)))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value as another process reports it."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def readings(text: str, names: Collection[str]) -> Iterator[Reading]:
+    """Those of `names` in what another process exposes. The other lines are not parsed: reading costs what is wanted. Raises ValueError."""
+    wanted = tuple(start for name in names for start in (f"{name}{{", f"{name} "))
+    lines = "\n".join(line for line in text.split("\n") if line.startswith(wanted))
+    for family in text_string_to_metric_families(f"{lines}\n"):
+        for sample in family.samples:
+            yield Reading(sample.name, sample.labels, float(sample.value))
 
 
 def resident_bytes(statm: Path = Path("/proc/self/statm")) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from common.errors import DStreamError, PermanentError
 from common.in_time import begun
@@ -18,6 +19,7 @@ from ingester.commands.stores import Database, LocksSeen, database, locks_seen
 from ingester.history.snapshot import Snapshot, SnapshotState
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
+from ingester.operating.pauses import Pause
 from ingester.position import Position
 from ingester.settings import IngesterSettings, OnGap
 from ingester.source import Hints, TableState
@@ -33,12 +35,20 @@ MOST_SNAPSHOTS = 1_000
 _NO_OWNERS = "dbo.cdc_offsets has no column owner"
 
 
+class Fault(StrEnum):
+    """What kind of problem a table has. ABSENT: missing, or not under Change Data Capture. GAP: changes were lost before they were read."""
+
+    ABSENT = "absent"
+    GAP = "gap"
+
+
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     """What is known of a table; None where it is unknown or where there is nothing yet.
 
     `owner`: who claimed it last, whether it still `held` the lock or not. `headroom`: seconds until cleanup reaches the
-    offset. `problem`: why the table cannot be read, with what to do. `snapshot`: the one that runs, or else one that waits or is paused.
+    offset, of the `retention`. `problem`: why the table cannot be read, with what to do; `fault`: which kind of problem. `snapshot`: the
+    one that runs, or else one that waits or is paused.
     """
 
     table: str
@@ -53,7 +63,10 @@ class TableStatus:
     headroom: float | None = None
     instance: str | None = None
     problem: str | None = None
+    fault: Fault | None = None
     snapshot: Snapshot | None = None
+    pause: Pause | None = None
+    retention: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +167,7 @@ def judged(
     lag = None if facts.lags is None else facts.lags.get(table)
     position = None if row is None else row.position
     instances = () if state is None else state.former or state.instances
+    fault, problem = (None, None) if state is None else _problem(table, state, row, hints, on_gap)
     return TableStatus(
         table=table.key,
         held=locks.of(table),
@@ -166,7 +180,9 @@ def judged(
         lag=lag if isinstance(lag, Lag) else None,
         headroom=_headroom(facts.retention, times),
         instance=choose_instance(instances, position)[0].name if instances else None,
-        problem=None if state is None else _problem(table, state, row, hints, on_gap),
+        problem=problem,
+        fault=fault,
+        retention=facts.retention,
     )
 
 
@@ -174,18 +190,20 @@ def _headroom(retention: float | None, times: OffsetTimes | None) -> float | Non
     return None if retention is None or times is None else headroom(retention, times.age)
 
 
-def _problem(table: TableName, state: TableState, row: StoredOffset | None, hints: Hints, on_gap: OnGap) -> str | None:
+def _problem(
+    table: TableName, state: TableState, row: StoredOffset | None, hints: Hints, on_gap: OnGap
+) -> tuple[Fault | None, str | None]:
     if (absence := hints.absence(table, state)) is not None:
-        return absence
+        return Fault.ABSENT, absence
     if row is None or row.position is None:
-        return None
+        return None, None
     if row.source not in (None, source_of(state.instances)):
         if state.former:
-            return "another table has the name now; the rest of the former one is sent first"
-        return "the table was dropped and created again: the unread changes of the former one are lost"
+            return None, "another table has the name now; the rest of the former one is sent first"
+        return Fault.GAP, "the table was dropped and created again: the unread changes of the former one are lost"
     instance, _ = choose_instance(state.instances, row.position)
     lost = gap(row.position, instance.start)
-    return None if lost is None else _sentence(gap_error(instance, lost, on_gap=on_gap))
+    return (None, None) if lost is None else (Fault.GAP, _sentence(gap_error(instance, lost, on_gap=on_gap)))
 
 
 def _sentence(error: PermanentError) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,10 +62,14 @@ class Desk:
         """Further settings of `router.output`."""
         self.lock = f"127-0-0-1/{place.login.database}/dbo.Persons.lock"
 
-    def run(self, *arguments: str) -> Ran:
+    def config(self) -> Path:
         config = self.place.folder / "dstream.hcl"
         text = _CONFIG.format(**self.place.settings)
         config.write_text(text.replace("output {", f"output {{\n      {self.output}\n"))
+        return config
+
+    def run(self, *arguments: str) -> Ran:
+        config = self.config()
         result = CliRunner().invoke(app, [*arguments, "--config", str(config)])
         output = result.stdout + result.stderr
         assert "Traceback" not in output

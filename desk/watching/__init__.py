@@ -1,0 +1,1 @@
+"""What the console has seen lately, of the stores and of the processes. Changes nothing."""

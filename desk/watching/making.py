@@ -1,0 +1,51 @@
+"""Settings to the console's view: which stores it looks at, and which health ports it reads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from importlib import metadata
+
+from desk.status import Stages
+from desk.watching.overview import Console
+from desk.watching.scraping import Scraper
+from desk.watching.stores import Stores, names_of
+from desk.watching.watch import Questions, StoresWatching
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+
+
+def watching_of(
+    stages: Stages,
+    *,
+    scrape: Sequence[str] = (),
+    changes_allowed: bool = False,
+    look_every: float = 5.0,
+    stop: threading.Event | None = None,
+) -> StoresWatching:
+    """`scrape`: health ports as `http://ingester:8080`; none: those that the configuration opens, on this machine.
+
+    It looks while its context is open; `stop` ends questions that are under way. Raises ConfigurationError.
+    """
+    ports = list(scrape) or local_ports(stages)
+    stores = Stores(stages, stop or threading.Event())
+    questions = Questions(
+        stores.tables,
+        stores.queue,
+        stores.topics,
+        stores.capture,
+        Scraper(ports).look if ports else None,
+    )
+    console = Console(names_of(stages), metadata.version("dstream-cdc"), changes_allowed)
+    return StoresWatching(questions, console, look_every=look_every)
+
+
+def local_ports(stages: Stages) -> list[str]:
+    """The health ports of the stages, as a process on this machine reaches them."""
+    blocks = [each.health for each in (stages.ingester, stages.router) if each is not None]
+    return [f"http://{_host(block.host)}:{block.port}" for block in blocks if block is not None]
+
+
+def _host(host: str) -> str:
+    host = _ANY_ADDRESS.get(host, host)
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,99 @@
+"""The questions to the stores, each for one part of what is looked at. Nothing is changed, claimed or received."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from common.bus.depths import Depth
+from common.unread import Unread
+from desk.importing import imported
+from desk.status import Stages, known_router, queue_of, tables_of
+from desk.watching.entities import Topics
+
+if TYPE_CHECKING:
+    from ingester.capture_status import Explanation
+    from ingester.commands.status import TableStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTables:
+    tables: Sequence[TableStatus] = ()
+    owners: Mapping[str, int] | None = None
+
+
+class Stores:
+    """`stages`: their settings; None for one that this console does not know."""
+
+    def __init__(self, stages: Stages, stop: threading.Event) -> None:
+        self.stages = stages
+        self._stop = stop
+
+    def tables(self, unread: list[Unread]) -> SeenTables:
+        return SeenTables(*tables_of(self.stages.ingester, unread))
+
+    def queue(self, unread: list[Unread]) -> Depth | None:
+        return queue_of(self.stages, unread, self._stop)
+
+    def topics(self, unread: list[Unread]) -> Topics:
+        if self.stages.router is None:
+            return Topics()
+        router = known_router(self.stages, unread)
+        places, of_tables = places_of(router)
+        depths = imported("router.status").depths_by_output(router, unread, self._stop)
+        return Topics(
+            depths, {name: places[name] for name in places if name in depths}, of_tables, router.subscriptions
+        )
+
+    def capture(self, unread: list[Unread]) -> Explanation | None:
+        """Why changes come late or not at all; None while capture keeps up."""
+        settings = self.stages.ingester
+        if settings is None:
+            return None
+        late = imported("ingester.capture_status").LAG_SECONDS
+        with imported("ingester.commands.stores").database(settings) as database:
+            newest = database.capture.times().newest
+            if newest is not None and newest <= late:
+                return None
+            found: Explanation = database.capture.silence(newest)
+            return found
+
+
+def places_of(router: Any) -> tuple[dict[str, list[str]], dict[str, list[tuple[str, str]]]]:
+    """The places of each output, and (output, place) of each table, by its key in lower case."""
+    places: dict[str, list[str]] = {}
+    of_tables: dict[str, list[tuple[str, str]]] = {}
+    for output, streams in router.streams.items():
+        places[output] = list(dict.fromkeys(stream.destination for stream in streams.values()))
+        for stream in streams.values():
+            if stream.table is not None:
+                of_tables.setdefault(stream.table.key.lower(), []).append((output, stream.destination))
+    return places, of_tables
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What does not change while this console runs."""
+
+    server: str
+    database: str
+    namespace: str
+    queue: str
+
+
+def names_of(stages: Stages) -> Names:
+    """Opens nothing. Raises ConfigurationError."""
+    from common.buses import bus_of
+
+    ingester, router = stages.ingester, stages.router
+    source = router.source if router is not None else ingester.queue
+    with closing(bus_of(source)) as bus:
+        namespace = bus.host
+    queue = router.queue_name if router is not None else ingester.queue.name
+    if ingester is not None:
+        return Names(ingester.db.host, ingester.db.database, namespace, queue)
+    origin = router.origin
+    return Names("" if origin is None else origin.server, "" if origin is None else origin.database, namespace, queue)

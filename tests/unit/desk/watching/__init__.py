@@ -1,0 +1,1 @@
+"""Of what the console has seen."""

@@ -1,0 +1,106 @@
+"""A part of a look: what a mute, a failing and a slow store leave behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from common.clock import SteadyTime
+from common.errors import TransientError
+from common.unread import Unread
+from desk.watching.parts import Part
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> SteadyTime:
+        return SteadyTime(self.now)
+
+
+def _until_new(part: Part[int]) -> None:
+    end = time.monotonic() + 10
+    while not part.turn():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_an_answer_grows_old_and_the_next_question_waits_its_time() -> None:
+    clock, asked = Clock(), list[int]()
+
+    def ask(unread: list[Unread]) -> int:
+        asked.append(1)
+        return len(asked)
+
+    part = Part("figures", 5.0, ask, 0, clock=clock)
+    assert part.answer().value == 0
+    assert part.answer().age is None
+    _until_new(part)
+    clock.now += 4
+    assert not part.turn()
+    answer = part.answer()
+    assert (answer.value, answer.age, answer.unread, asked) == (1, 4.0, (), [1])
+    clock.now += 1
+    _until_new(part)
+    assert part.answer().value == 2
+
+
+def test_a_mute_store_leaves_the_last_answer_and_is_asked_no_second_time() -> None:
+    clock, mute, asked = Clock(), threading.Event(), list[int]()
+
+    def ask(unread: list[Unread]) -> int:
+        asked.append(1)
+        if len(asked) > 1:
+            mute.wait(30)
+        return len(asked)
+
+    part = Part("figures", 5.0, ask, 0, clock=clock)
+    _until_new(part)
+    clock.now += 5
+    part.turn()
+    clock.now += 20
+    assert not part.turn()
+    answer = part.answer()
+    assert (answer.value, len(asked)) == (1, 2)
+    assert "no answer for 20 s; what is shown is 25 s old" in str(answer.unread[0])
+    mute.set()
+    _until_new(part)
+    assert (part.answer().value, part.answer().unread) == (2, ())
+
+
+def test_an_error_names_the_part_and_keeps_what_was_known() -> None:
+    clock, fails = Clock(), [False]
+
+    def ask(unread: list[Unread]) -> int:
+        if fails[0]:
+            raise TransientError("no answer", hint="look at the server")
+        return 7
+
+    part = Part("figures", 5.0, ask, 0, clock=clock)
+    _until_new(part)
+    fails[0] = True
+    clock.now += 5
+    _until_new(part)
+    assert part.answer().value == 7
+    assert part.answer().unread == (Unread("figures", "no answer", "look at the server"),)
+
+
+def test_a_slow_store_is_asked_less_often() -> None:
+    clock, go = Clock(), threading.Event()
+
+    def ask(unread: list[Unread]) -> int:
+        go.wait(30)
+        return 1
+
+    part = Part("figures", 5.0, ask, 0, clock=clock)
+    part.turn()
+    clock.now += 3
+    go.set()
+    _until_new(part)
+    clock.now += 23
+    part.turn()
+    assert part.answer().age == 23.0
+    clock.now += 1
+    _until_new(part)
+    assert part.answer().age == 0.0
