@@ -20,7 +20,9 @@ RETENTION = 100_000.0
 
 
 def _table(name: str = "dbo.Persons", **changed: Any) -> Table:
-    return Table(**{"table": name, "state": "idle", "lock": "held", "retention_seconds": RETENTION} | changed)
+    return Table.model_validate(
+        {"table": name, "state": "idle", "lock": "held", "retention_seconds": RETENTION} | changed
+    )
 
 
 def _lag(seconds: float) -> Lag:
@@ -28,8 +30,8 @@ def _lag(seconds: float) -> Lag:
 
 
 def _process(**changed: Any) -> Process:
-    return Process(
-        **{"address": "10.0.0.1:8080", "stage": "router", "reached": True, "ready": True, "alive": True} | changed
+    return Process.model_validate(
+        {"address": "10.0.0.1:8080", "stage": "router", "reached": True, "ready": True, "alive": True} | changed
     )
 
 

@@ -129,7 +129,12 @@ def test_a_stop_wakes_everybody_and_waits_for_no_store() -> None:
     world = World()
     woken = threading.Event()
     with StoresWatching(Questions(never, world.queue, world.topics, lambda unread: None), CONSOLE) as watching:
-        waiting = threading.Thread(target=lambda: (watching.changed(10_000, wait=60), woken.set()), daemon=True)
+
+        def wait() -> None:
+            watching.changed(10_000, wait=60)
+            woken.set()
+
+        waiting = threading.Thread(target=wait, daemon=True)
         waiting.start()
         begun = time.monotonic()
     assert woken.wait(5)
