@@ -93,3 +93,11 @@ class Unacknowledged(Document):
     queued: int | None = None
     unread: int | None = None
     topic: str | None = None
+
+
+class Topic(Document):
+    """A topic with the tables whose changes go there. `entities`: its subscriptions, or the topic itself where it has none."""
+
+    topic: str
+    tables: list[str] = Field(default_factory=list)
+    entities: list[Entity] = Field(default_factory=list)

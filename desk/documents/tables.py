@@ -61,6 +61,15 @@ class Table(Document):
     )
 
 
+class TableOffset(Document):
+    """How far a table was sent, and how long that is enough."""
+
+    table: str
+    offset: Offset | None = None
+    lag: Lag | None = None
+    headroom_seconds: float | None = None
+
+
 class Point(Document):
     at: float = Field(description="Unix time in seconds.")
     value: float | None = Field(default=None, description="Null: not known at that time.")

@@ -1,0 +1,183 @@
+"""Whether a request over HTTP is let in, and who it is from: decisions from its head alone, without I/O.
+
+A browser sends cookies, and reaches this machine, on behalf of any page that a person has open. So each change that comes from a browser must
+prove that it is from a page of this console, and on a loopback address, where no token is needed, the name in `Host` must be this machine's:
+a foreign name that resolves to 127.0.0.1 is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from typing import Final, Literal, Protocol
+from urllib.parse import urlsplit
+
+from desk.console.access import Access, is_trusted
+from desk.console.refusals import NotAllowed, Unauthenticated
+
+SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+COOKIE, SECURE_COOKIE = "dstream-session", "__Host-dstream-session"
+CSRF_HEADER: Final = "x-csrf-token"
+_BROWSER: Final = ("origin", "sec-fetch-site", "sec-fetch-mode", "referer", "cookie")
+"""Headers of which a browser sends at least one with each change."""
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The head of a request. `headers`: names in lower case; of a name that occurs again, each value."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    address: str
+    scheme: str = "http"
+
+    def all(self, name: str) -> list[str]:
+        return [value for each, value in self.headers if each == name]
+
+    def one(self, name: str) -> str | None:
+        found = self.all(name)
+        return found[0] if found else None
+
+    @property
+    def changes(self) -> bool:
+        return self.method not in SAFE
+
+    @property
+    def from_browser(self) -> bool:
+        return any(self.one(name) is not None for name in _BROWSER)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks. `subject`: what a token against cross-site requests is made of; `explicit`: the request itself has the secret, which
+    no foreign page knows."""
+
+    who: str
+    subject: str
+    through: Literal["page", "http"]
+    explicit: bool = False
+    cookie: str | None = None
+
+
+class Knows(Protocol):
+    """What is known of tokens and sessions."""
+
+    def token(self, given: str) -> bool: ...
+
+    def session(self, cookie: str) -> bool: ...
+
+    def csrf(self, subject: str, given: str) -> bool: ...
+
+
+def check_host(access: Access, asked: Asked) -> None:
+    """Against DNS rebinding. Raises NotAllowed."""
+    hosts = asked.all("host")
+    if len(hosts) != 1:
+        raise NotAllowed("the request has no Host header, or several", hint="send one")
+    if access.mode != "local":
+        return
+    if not _is_this_machine(hosts[0]):
+        raise NotAllowed(
+            "the Host header does not name this machine",
+            hint="open the console as http://localhost or http://127.0.0.1; other names need --token-file",
+        )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        if name.rstrip(".") == "localhost" and "@" not in host:
+            return True
+        return "@" not in host and ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_origin(asked: Asked) -> None:
+    """That no foreign page sends it, whatever the browser sends along. Raises NotAllowed."""
+    site = asked.one("sec-fetch-site")
+    if site is not None and site not in ("same-origin", "none"):
+        raise NotAllowed("the request comes from another site's page", hint="use a page of this console")
+    origins = asked.all("origin")
+    if not origins or not asked.changes:
+        return
+    hosts = {value.lower() for name in ("host", "x-forwarded-host") for value in asked.all(name)[:1]}
+    if len(origins) > 1 or _authority(origins[0]) not in hosts:
+        raise NotAllowed("the Origin header names another site", hint="use a page of this console")
+
+
+def _authority(origin: str) -> str | None:
+    try:
+        found = urlsplit(origin)
+    except ValueError:
+        return None
+    return found.netloc.lower() if found.scheme in ("http", "https") else None
+
+
+def identity(access: Access, asked: Asked, knows: Knows, local_user: str) -> Identity:
+    """Who asks. Raises Unauthenticated or NotAllowed."""
+    through: Literal["page", "http"] = "page" if asked.one("sec-fetch-site") is not None else "http"
+    if access.mode == "local":
+        return Identity(local_user, "local", through)
+    if access.mode == "proxy":
+        return _named_by_proxy(access, asked, through)
+    given = asked.all("authorization")
+    if given:
+        return _bearer(given, knows, through)
+    cookie = cookie_of(asked)
+    if cookie is not None and knows.session(cookie):
+        return Identity("token", f"session {cookie}", "page", cookie=cookie)
+    raise Unauthenticated("nobody is logged in", hint="send the token as Authorization: Bearer, or log in on the page")
+
+
+def _named_by_proxy(access: Access, asked: Asked, through: Literal["page", "http"]) -> Identity:
+    assert access.header is not None
+    if not is_trusted(access, asked.address):
+        raise NotAllowed("the request does not come through the proxy", hint="see --trusted-proxy")
+    names = [value.strip() for value in asked.all(access.header)]
+    if len(names) > 1:
+        raise NotAllowed(f"the header {access.header} occurs more than once", hint="the proxy must replace it")
+    if not names or not names[0]:
+        raise Unauthenticated(f"the proxy has set no {access.header}", hint="have the proxy name who is logged in")
+    who = "".join(each if each.isprintable() else "?" for each in names[0][:_LONGEST_NAME])
+    return Identity(who, f"proxy {names[0]}", through)
+
+
+def _bearer(given: Sequence[str], knows: Knows, through: Literal["page", "http"]) -> Identity:
+    scheme, _, token = given[0].partition(" ")
+    if len(given) == 1 and scheme.lower() == "bearer" and knows.token(token.strip()):
+        return Identity("token", "token", through, explicit=True)
+    raise Unauthenticated("the token is not right", hint="Authorization: Bearer TOKEN, with a token of the file")
+
+
+def cookie_of(asked: Asked) -> str | None:
+    """The session's, with the prefix that only a cookie over TLS can have, or without."""
+    for header in asked.all("cookie"):
+        try:
+            found = SimpleCookie(header)
+        except CookieError:
+            continue
+        for name in (SECURE_COOKIE, COOKIE):
+            if name in found:
+                return found[name].value
+    return None
+
+
+def check_csrf(asked: Asked, found: Identity, knows: Knows) -> None:
+    """A change from a browser has the token that only a page of this console can read. Raises NotAllowed."""
+    if not asked.changes or found.explicit or not asked.from_browser:
+        return
+    given = asked.all(CSRF_HEADER)
+    if len(given) != 1 or not knows.csrf(found.subject, given[0]):
+        raise NotAllowed(
+            "the request has no valid X-CSRF-Token", hint="reload the page; GET /api/v1/session gives the token"
+        )
+
+
+def is_secure(access: Access, asked: Asked) -> bool:
+    """Whether the browser speaks TLS to us, or to what stands before us."""
+    return access.tls or asked.scheme == "https" or asked.one("x-forwarded-proto") == "https"

@@ -1,0 +1,73 @@
+"""How often a client may ask: buckets of tokens, of a bounded number of clients. Decides with the time it is given, and never waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from desk.console.refusals import TooMany
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`per_second` for ever, and `burst` at once."""
+
+    per_second: float
+    burst: int
+
+
+@dataclass(slots=True)
+class Limit:
+    """One rate for each of `most` clients; the client that was seen longest ago is forgotten first. Callable from any thread.
+
+    A client that is forgotten has its whole burst again: with `most` clients that takes more addresses than one person has.
+    """
+
+    what: str
+    rate: Rate
+    most: int = 10_000
+    now: Callable[[], float] = time.monotonic
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, client: str) -> None:
+        """Raises TooMany when nothing is left."""
+        with self._lock:
+            left = self._refilled(client)
+            if left < 1:
+                after = (1 - left) / self.rate.per_second
+                raise TooMany(f"too many {self.what} from {client}", after=after, hint="ask less often")
+            self._keep(client, left - 1)
+
+    def check(self, client: str) -> None:
+        """As `take`, without taking: for what counts only when it fails."""
+        with self._lock:
+            left = self._refilled(client)
+        if left < 1:
+            after = (1 - left) / self.rate.per_second
+            raise TooMany(f"too many {self.what} from {client}", after=after, hint="wait, then try again")
+
+    def _refilled(self, client: str) -> float:
+        now = self.now()
+        left, at = self._left.get(client, (float(self.rate.burst), now))
+        return min(float(self.rate.burst), left + (now - at) * self.rate.per_second)
+
+    def _keep(self, client: str, left: float) -> None:
+        self._left[client] = (left, self.now())
+        self._left.move_to_end(client)
+        while len(self._left) > self.most:
+            self._left.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Those of one console, for all ways to it. A client is an address, or a person that a proxy names."""
+
+    requests: Limit = field(default_factory=lambda: Limit("requests", Rate(per_second=50, burst=300)))
+    changes: Limit = field(default_factory=lambda: Limit("changes", Rate(per_second=2, burst=30)))
+    logins: Limit = field(default_factory=lambda: Limit("failed logins", Rate(per_second=0.1, burst=5)))
+    all_logins: Limit = field(default_factory=lambda: Limit("failed logins", Rate(per_second=5, burst=100), most=1))
+    """Of all clients together, whose name is the empty one."""
