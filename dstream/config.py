@@ -13,7 +13,7 @@ import ingester.settings
 import router.settings
 from common.authorities import fault_of
 from common.bus.settings import BusSettings
-from common.config.bind import Document, read
+from common.config.bind import Document, parsed, read
 from common.config.settings import Remark
 from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings
@@ -60,6 +60,27 @@ def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
     return first.value, second.value
+
+
+def judge(text: str, path: str | Path, environ: Mapping[str, str]) -> list[str]:
+    """What is worth saying of a file that is to be written: variables that are not set, and files of certificates that are not, in this process.
+
+    The stages may have them. Raises ConfigurationError with every other problem of either stage.
+    """
+    document = parsed(text, path, environ)
+    first, second = ingester.settings.from_document(document), router.settings.from_document(document)
+    found = first.problems + second.problems + document.problems(BLOCKS)
+    if wrong := [each for each in found if each.missing is None]:
+        raise complain(document.path, wrong)
+    unset = dict.fromkeys(each.missing[0] for each in found if each.missing is not None)
+    files = [] if first.value is None else _ingester_file_problems(document, first.value)
+    files += [] if second.value is None else _ca_file_problems(document, *_buses_of(second.value))
+    remarks = [*(first.value.remarks if first.value else ()), *(second.value.remarks if second.value else ())]
+    return [
+        *(f"the variable {name} is not set in this process; each stage that needs it must have it" for name in unset),
+        *(f"line {each.line}: {each.text} (here; the stages may have the file)" for each in files),
+        *(f"line {each.line}: {each.event}: {each.setting} ({each.hint})" for each in remarks),
+    ]
 
 
 def load_plan(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterBlock]:

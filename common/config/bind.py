@@ -92,10 +92,6 @@ class Bound(Generic[M]):
 
 def read(path: str | Path, environ: Mapping[str, str]) -> Document:
     """Read and parse a file. Raises ConfigurationError: it cannot be read, or template or syntax are wrong."""
-    # Here and not above: Spark's workers need settings, but neither parser.
-    from common.config.hcl import parse
-    from common.config.template import render
-
     try:
         source = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -106,6 +102,15 @@ def read(path: str | Path, environ: Mapping[str, str]) -> Document:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise complain(str(path), [Problem(line, "is not UTF-8")]) from None
+    return parsed(source, path, environ)
+
+
+def parsed(source: str, path: str | Path, environ: Mapping[str, str]) -> Document:
+    """The text of a file. `path`: for its errors. Raises ConfigurationError: template or syntax are wrong."""
+    # Here and not above: Spark's workers need settings, but neither parser.
+    from common.config.hcl import parse
+    from common.config.template import render
+
     root, problems = parse(render(source, path=str(path), environ=environ), path=str(path))
     return Document(str(path), root, problems)
 

@@ -1,0 +1,215 @@
+"""The port `Configuring` of the desk: orders into edits of one configuration, which two stages read.
+
+An edit is made on the text that is there, the whole is checked as `dstream check` would without asking a server, and only then written. Refuses
+an edit of another revision than the person saw, and values of secrets.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import unified_diff
+from typing import Protocol
+
+from common.errors import ConfigurationError, DStreamError
+from common.observability import logs
+from desk.configuring import outputs, secrets, sources
+from desk.configuring.hcl.draft import Draft
+from desk.configuring.hcl.original import Original
+from desk.configuring.places.port import Content, Place, revision_of
+from desk.configuring.revisions import Revisions
+from desk.configuring.taken_over import Of, sentence
+from desk.desk import Actor, Conflict
+from desk.documents.configuring import Configuration, Edit, Output, OutputOrder, Revision, Source, SourceOrder
+
+_BUSY_SECONDS = 10.0
+_WITHHELD = "# The file is not shown: while it cannot be read, nobody knows where its secrets are.\n"
+
+Matches = Callable[[str], Mapping[str, Sequence[str]]]
+"""The tables that each entry of `tables` means now, by the entry; without those that are not known. Takes the text, and seconds at most."""
+
+Change = Callable[[Draft], list[str]]
+
+
+class Judge(Protocol):
+    """Reads a whole configuration as the stages do, without asking a server."""
+
+    def __call__(self, text: str, /) -> Sequence[str]:
+        """What a person should know, such as variables that are not set here. Raises ConfigurationError with every problem, by line."""
+        ...
+
+
+class EditedConfiguration:
+    """Implements `desk.desk.Configuring`. `now`: in UTC, as documents have it."""
+
+    def __init__(
+        self, place: Place, revisions: Revisions, *, judge: Judge, matches: Matches, now: Callable[[], str]
+    ) -> None:
+        self._place = place
+        self._revisions = revisions
+        self._judge = judge
+        self._matches = matches
+        self._now = now
+        self._lock = threading.Lock()
+
+    def configuration(self) -> Configuration:
+        content = self._place.read()
+        text, unreadable = self._shown(content)
+        why_not = self._place.why_not() or unreadable
+        return Configuration(
+            place=self._place.name,
+            revision=content.revision,
+            writable=why_not is None,
+            why_not=why_not,
+            text=text,
+            revisions=self._revisions.all(),
+        )
+
+    def sources(self) -> Sequence[Source]:
+        draft = self._draft(self._place.read())
+        return sources.sources(draft, self._matches(draft.raw))
+
+    def outputs(self) -> Sequence[Output]:
+        return outputs.outputs(self._draft(self._place.read()))
+
+    def put_source(self, order: SourceOrder, revision: str | None, actor: Actor, *, new: bool) -> Edit:
+        what = f"{'add' if new else 'change'} the source {order.name.strip()}"
+
+        def change(draft: Draft) -> list[str]:
+            return sources.put_source(draft, order, new=new)
+
+        return self._edited(change, ["source"], what, revision, actor, dry_run=order.dry_run, reason=order.reason)
+
+    def remove_source(
+        self, name: str, revision: str | None, actor: Actor, *, dry_run: bool, reason: str | None = None
+    ) -> Edit:
+        def change(draft: Draft) -> list[str]:
+            return sources.remove_source(draft, name)
+
+        what = f"remove the source {name.strip()}"
+        return self._edited(change, ["source"], what, revision, actor, dry_run=dry_run, reason=reason)
+
+    def put_output(self, order: OutputOrder, revision: str | None, actor: Actor, *, new: bool) -> Edit:
+        what = f"{'add' if new else 'change'} the output {order.name.strip()}"
+
+        def change(draft: Draft) -> list[str]:
+            return outputs.put_output(draft, order, new=new)
+
+        return self._edited(change, ["output"], what, revision, actor, dry_run=order.dry_run, reason=order.reason)
+
+    def remove_output(
+        self, name: str, revision: str | None, actor: Actor, *, dry_run: bool, reason: str | None = None
+    ) -> Edit:
+        def change(draft: Draft) -> list[str]:
+            return outputs.remove_output(draft, name)
+
+        what = f"remove the output {name.strip()}"
+        return self._edited(change, ["output"], what, revision, actor, dry_run=dry_run, reason=reason)
+
+    def undo(self, revision: str | None, actor: Actor, *, dry_run: bool, reason: str | None = None) -> Edit:
+        with self._alone():
+            content = self._seen(revision)
+            self._revisions.forget_undone(content)
+            text, last = self._revisions.before_last(content)
+            of: list[Of] = ["source"] if " source " in last else ["output"] if " output " in last else []
+            what = last.removeprefix("undo: ") if last.startswith("undo: ") else f"undo: {last}"
+            return self._taken(content, text, of, what, actor, dry_run=dry_run, reason=reason, warnings=[])
+
+    def _edited(
+        self,
+        change: Change,
+        of: Sequence[Of],
+        what: str,
+        revision: str | None,
+        actor: Actor,
+        *,
+        dry_run: bool,
+        reason: str | None,
+    ) -> Edit:
+        with self._alone():
+            content = self._seen(revision)
+            draft = self._draft(content)
+            warnings = change(draft)
+            return self._taken(content, draft.raw, of, what, actor, dry_run=dry_run, reason=reason, warnings=warnings)
+
+    def _taken(
+        self,
+        content: Content,
+        text: str,
+        of: Sequence[Of],
+        what: str,
+        actor: Actor,
+        *,
+        dry_run: bool,
+        reason: str | None,
+        warnings: Sequence[str],
+    ) -> Edit:
+        """The text in the place of the content, unless it is a dry run, or the same."""
+        told = [*warnings, *self._judge(Original.of(text).text)]
+        data = text.encode()
+        same = data == content.data
+        if same:
+            told.append("nothing changes: the configuration says so already")
+        if (why_not := self._place.why_not()) is not None and not dry_run:
+            raise ConfigurationError([f"the configuration cannot be written: {why_not}"])
+        if not dry_run and not same:
+            shown = Revision(revision=revision_of(data), at=self._now(), by=actor.who, what=what, reason=reason)
+            held = [*self._secret_lines(content.text), *self._secret_lines(text)]
+            self._revisions.forget_undone(content)
+            self._revisions.add(shown, content.text, text, secrets=held)
+            self._place.write(data, content)
+        if why_not is not None:
+            told.append(f"it cannot be written: {why_not}")
+        return Edit(
+            applied=not dry_run and not same,
+            dry_run=dry_run,
+            revision=revision_of(data),
+            difference=self._difference(content.text, text),
+            taken_over="" if same else sentence(of, delay=self._place.delay),
+            warnings=told,
+        )
+
+    def _seen(self, revision: str | None) -> Content:
+        content = self._place.read()
+        if revision is not None and revision != content.revision:
+            later = [each for each in self._revisions.all() if each.revision == content.revision]
+            by = f": {later[0].by} did {later[0].what} at {later[0].at}" if later else ""
+            raise Conflict(
+                f"changing the configuration: it is another than the one you saw{by}", hint="look at it again"
+            )
+        return content
+
+    def _draft(self, content: Content) -> Draft:
+        return Draft(content.text, self._place.name)
+
+    def _shown(self, content: Content) -> tuple[str, str | None]:
+        """The text with its secrets masked, or why it cannot be edited."""
+        try:
+            draft = self._draft(content)
+        except DStreamError as error:
+            return _WITHHELD, str(error)
+        return logs.masked(secrets.masked(Original.of(draft.raw).text, draft.document)), None
+
+    def _difference(self, old: str, new: str) -> str:
+        before, after = (self._shown(Content(text.encode()))[0].splitlines(keepends=True) for text in (old, new))
+        lines = unified_diff(before, after, self._place.name, self._place.name)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+    def _secret_lines(self, text: str) -> list[str]:
+        plain = Original.of(text).text
+        spans = secrets.literal_secrets(plain, self._draft(Content(text.encode())).document)
+        found = list[str]()
+        for start, end in spans:
+            first, last = plain.rfind("\n", 0, start) + 1, plain.find("\n", end)
+            found += plain[first : len(plain) if last < 0 else last].splitlines()
+        return found
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=_BUSY_SECONDS):
+            raise Conflict("changing the configuration: another change is under way", hint="try again")
+        try:
+            yield
+        finally:
+            self._lock.release()

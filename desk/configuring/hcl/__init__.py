@@ -1,0 +1,1 @@
+"""Edits of `dstream.hcl` that leave everything else of the file as it is."""

@@ -1,0 +1,1 @@
+"""Where a configuration is kept: a file, or a ConfigMap."""
