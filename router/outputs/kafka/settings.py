@@ -31,7 +31,8 @@ def _servers(value: Any) -> list[str] | Unset:
     if isinstance(value, Unset):
         return value
     listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list) or not listed or not all(isinstance(each, str) for each in listed):
+    # A list of a file is a tuple here.
+    if not isinstance(listed, list | tuple) or not listed or not all(isinstance(each, str) for each in listed):
         raise ValueError('must be "HOST:PORT,HOST:PORT", or a list of such texts')
     found = [each.strip() for each in listed]
     if not all(_SERVER.fullmatch(each) for each in found):

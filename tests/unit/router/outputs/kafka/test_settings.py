@@ -29,6 +29,7 @@ def refused(**given: Any) -> str:
 def test_servers_are_text_or_a_list() -> None:
     assert settings().where == "one:9092,two:9093"
     assert settings(bootstrap_servers=["[::1]:9092"]).where == "[::1]:9092"
+    assert settings(bootstrap_servers=("one:9092", "two:9093")).where == settings().where, "as a file's list is read"
 
 
 @pytest.mark.parametrize("servers", ["", [], "kafka://one:9092", "one:9092,,two:9092", 9092, ["one 9092"]])
