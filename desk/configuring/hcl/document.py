@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from common.config.hcl import parse
@@ -52,6 +53,7 @@ class Inner:
         return next((each.value for each in self.entries if isinstance(each, Setting) and each.name == name), None)
 
 
+@lru_cache(maxsize=8)
 def document(text: str, path: str) -> Inner:
     """Raises ConfigurationError with every problem that reading it has; what its settings mean is not looked at."""
     root, problems = parse(render(text, path=path, environ=_Names()), path=path)

@@ -190,8 +190,8 @@ class Draft:
 
     def _read(self, raw: str) -> tuple[Original, Structure, Inner]:
         original = Original.of(raw)
+        read = document(original.text, self._path)  # whose errors name line and column
         found = structure(original.text)
-        read = document(original.text, self._path)
         if not _corresponds(found.root, read, original.text):
             raise PermanentError(
                 "reading the configuration for an edit: where its settings stand is not certain", hint=BY_HAND

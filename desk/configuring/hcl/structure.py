@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from lark import Token, Tree
@@ -80,6 +81,7 @@ class Structure:
         return found
 
 
+@lru_cache(maxsize=8)
 def structure(text: str) -> Structure:
     """Raises PermanentError for a text that is not HCL."""
     from hcl2.api import parses_to_tree

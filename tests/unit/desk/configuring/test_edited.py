@@ -1,0 +1,382 @@
+"""A configuration edited through the desk's port: what the file has then, what is refused, and what a person sees of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import ConfigurationError, DStreamError, PermanentError
+from desk.configuring.edited import EditedConfiguration
+from desk.configuring.places.file import FilePlace
+from desk.configuring.revisions import KEPT, Revisions
+from desk.desk import Actor, Conflict, NotFound
+from desk.documents.configuring import Edit, OutputOrder, Revision, SourceOrder
+from dstream.config import judge
+
+ACTOR = Actor("ada@example.org", "http", "r1")
+
+FILE = """\
+# top
+ingester {
+\tdb_type = "sqlserver" // kind
+\tdb_connection_string = "sqlserver://sa:Hidden-pw-1@localhost:1433?database=shop&encrypt=disable" # never shown
+\tqueue {
+\t\tname = "ingest-queue"
+\t\tconnection_string = "{{ env("BUS", "Endpoint=sb://localhost;SharedAccessKeyName=n;SharedAccessKey=hidden-key-2;UseDevelopmentEmulator=true;") }}"
+\t}
+\tlocks { type = "local" }
+\ttables = [
+\t\t"Persons", # people
+\t\t"sales.*",   /* all of it */
+\t\t"!sales.Audit*"
+\t]
+\ttables_overrides {
+\t\toverrides {
+\t\t\ttable_name = "sales.Orders"
+\t\t\tmask = {
+\t\t\t\t"Last Name" = "hash:SHA-256:hidden-salt-3" # the salt
+\t\t\t\tEmail       = "redact"
+\t\t\t}
+\t\t}
+\t}
+\t# password = "hidden-comment-4"
+}
+
+publisher {
+\tsource { connection_string = {{ env("BUS") }} }
+\toutput {
+\t\tconnection_string = {{ env("BUS") }}
+\t}
+\toutput "hook" {
+\t\ttype     = "webhook"
+\t\turl      = "https://example.org/in"
+\t\tusername = "u"
+\t\tpassword = "hidden-word-5"
+\t}
+\troute {
+\t\tfrom = ["Persons"]
+\t\tto   = ["default", "hook"]
+\t}
+}
+"""
+HIDDEN = ("Hidden-pw-1", "hidden-key-2", "hidden-salt-3", "hidden-comment-4", "hidden-word-5")
+BUS = "Endpoint=sb://localhost;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
+
+
+class World:
+    def __init__(self, folder: Path, text: str = FILE, environ: dict[str, str] | None = None) -> None:
+        self.file = folder / "dstream.hcl"
+        self.file.write_bytes(text.encode())
+        self.state = folder / "state"
+        self.environ = {"BUS": BUS} if environ is None else environ
+        self.desk = self.console()
+
+    def console(self) -> EditedConfiguration:
+        """A process of its own, as far as that shows."""
+        place = FilePlace(self.file)
+        return EditedConfiguration(
+            place,
+            Revisions(self.state, place.name),
+            judge=lambda text: judge(text, self.file, self.environ),
+            matches=lambda text: {"Persons": ["dbo.Persons"]},
+            now=lambda: "2026-01-02T03:04:05Z",
+        )
+
+    @property
+    def text(self) -> str:
+        return self.file.read_bytes().decode()
+
+    def add_source(self, name: str, settings: dict[str, Any] | None = None, *, dry_run: bool = False) -> Edit:
+        order = SourceOrder(name=name, settings=settings or {}, dry_run=dry_run, reason="because")
+        return self.desk.put_source(order, None, ACTOR, new=True)
+
+    def change_source(self, name: str, settings: dict[str, Any]) -> Edit:
+        return self.desk.put_source(SourceOrder(name=name, settings=settings, dry_run=False), None, ACTOR, new=False)
+
+    def put_output(self, name: str, kind: str, *, new: bool, routes: Any = None, **settings: Any) -> Edit:
+        order = OutputOrder(name=name, type=kind, settings=settings, routes=routes, dry_run=False)
+        return self.desk.put_output(order, None, ACTOR, new=new)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    yield World(tmp_path)
+
+
+def test_a_source_comes_behind_the_others_and_is_taken_back_to_the_octet(world: World) -> None:
+    before = world.file.read_bytes()
+    edit = world.add_source("hr.Staff", {"poll_interval": "1s", "snapshot": {"mode": "initial"}})
+    assert (edit.applied, edit.warnings) == (True, [])
+    assert '\t\t"!sales.Audit*",\n\t\t"hr.Staff"\n\t]\n' in world.text
+    assert (
+        '\t\toverrides {\n\t\t\ttable_name    = "hr.Staff"\n\t\t\tpoll_interval = "1s"\n'
+        '\t\t\tsnapshot {\n\t\t\t\tmode = "initial"\n\t\t\t}\n\t\t}\n' in world.text
+    )
+    assert world.desk.configuration().revision == edit.revision
+    assert world.desk.undo(edit.revision, ACTOR, dry_run=False).applied
+    assert world.file.read_bytes() == before
+    assert world.desk.undo(None, ACTOR, dry_run=False).revision == edit.revision, "an undo can be undone"
+    told = [(each.what, each.by, each.reason) for each in world.desk.configuration().revisions]
+    assert told[0] == ("add the source hr.Staff", "ada@example.org", None)
+    assert told[1:] == [
+        ("undo: add the source hr.Staff", "ada@example.org", None),
+        ("add the source hr.Staff", "ada@example.org", "because"),
+    ]
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(world: World) -> None:
+    before = world.file.read_bytes()
+    edit = world.add_source("hr.Staff", dry_run=True)
+    assert not edit.applied
+    assert '+\t\t"hr.Staff"\n' in edit.difference
+    assert "without a restart" in edit.taken_over
+    assert world.file.read_bytes() == before
+    assert not world.state.exists()
+    assert world.add_source("hr.Staff").revision == edit.revision
+
+
+def test_nothing_that_is_secret_is_shown(world: World) -> None:
+    shown = world.desk.configuration().text
+    assert not [each for each in HIDDEN if each in shown]
+    assert '{{ env("BUS", "***") }}' in shown
+    assert '= {{ env("BUS") }}' in shown
+    assert '"Last Name" = "***" # the salt' in shown
+    assert 'Email       = "redact"' in shown
+    documents = [*world.desk.sources(), *world.desk.outputs()]
+    assert not [each for each in HIDDEN if each in repr(documents)]
+    assert world.desk.outputs()[1].settings == {"url": "https://example.org/in", "username": "u"}
+    assert world.desk.outputs()[1].routes == [{"from": ["Persons"], "to": ["default", "hook"]}]
+    world.change_source("sales.Orders", {"mask": None, "poll_interval": "2s"})
+    edit = world.desk.undo(None, ACTOR, dry_run=True)
+    assert not [each for each in HIDDEN if each in edit.difference]
+    kept = "".join(each.read_text() for each in world.state.iterdir())
+    assert not [each for each in HIDDEN if each in kept]
+
+
+def test_what_held_a_secret_is_taken_back_by_the_same_process_only(world: World) -> None:
+    before = world.text
+    world.change_source("sales.Orders", {"mask": None})
+    other = world.console()
+    with pytest.raises(Conflict, match="it removed a value that is secret"):
+        other.undo(None, ACTOR, dry_run=False)
+    world.desk.undo(None, ACTOR, dry_run=False)
+    assert world.text == before
+
+
+def test_a_secret_is_given_by_its_variable(world: World) -> None:
+    with pytest.raises(ConfigurationError, match=r'router.output.two.password is secret: give {"env": "NAME"}'):
+        world.put_output("two", "webhook", new=True, url="https://x.example", username="u", password="opensesame")
+    with pytest.raises(ConfigurationError, match=r"override of Persons.mask.A is secret"):
+        world.change_source("Persons", {"mask": {"A": "hash:SHA-256:pepper"}})
+    with pytest.raises(ConfigurationError, match="is secret"):
+        world.put_output("two", "webhook", new=True, url="https://u:word@x.example")
+    edit = world.put_output(
+        "two",
+        "webhook",
+        new=True,
+        url="https://x.example",
+        username="u",
+        password={"env": "HOOK_PASSWORD"},
+        headers={"X-Key": {"env": "HOOK_KEY"}},
+        routes=[{"from": ["sales.*"], "to": ["default", "two"]}],
+    )
+    assert 'password = "{{ env("HOOK_PASSWORD") }}"' in world.text
+    assert 'headers  = { X-Key = "{{ env("HOOK_KEY") }}" }' in world.text
+    assert [each for each in edit.warnings if "HOOK_PASSWORD is not set in this process" in each]
+
+
+def test_a_map_keeps_what_is_not_shown(world: World) -> None:
+    """A person changes what the page shows, which is not the whole."""
+    shown = next(each for each in world.desk.sources() if each.name == "sales.Orders").settings
+    assert shown == {"mask": {"Email": "redact"}}
+    world.change_source("sales.Orders", {"mask": {"Email": "truncate:3", "Phone": "redact"}})
+    assert '"Last Name" = "hash:SHA-256:hidden-salt-3" # the salt' in world.text
+    assert 'Email       = "truncate:3"' in world.text
+    edit = world.change_source("sales.Orders", {"mask": {"Email": None}})
+    assert "Email" not in world.text
+    assert edit.applied
+
+
+def test_the_whole_file_must_be_right(world: World) -> None:
+    before = world.text
+    with pytest.raises(ConfigurationError, match=r"dstream.hcl:\d+: .*poll_interval must be a duration"):
+        world.add_source("hr.Staff", {"poll_interval": "soon"})
+    with pytest.raises(ConfigurationError, match='unknown key "pol_interval"'):
+        world.add_source("hr.Staff", {"pol_interval": "1s"})
+    with pytest.raises(ConfigurationError, match="an override names one table"):
+        world.add_source("hr.*", {"poll_interval": "1s"})
+    with pytest.raises(ConfigurationError, match="must be one of"):
+        world.put_output("x", "carrier pigeon", new=True)
+    with pytest.raises(ConfigurationError, match="x y"):
+        world.put_output("x y", "console", new=True)
+    assert world.text == before
+
+
+def test_names_are_those_of_tables(world: World) -> None:
+    for name in ("persons", "[dbo].[Persons]", "sales.*", "!sales.Audit*", "sales.Orders"):
+        with pytest.raises(Conflict, match="it is there already"):
+            world.add_source(name)
+    with pytest.raises(NotFound):
+        world.change_source("hr.Staff", {"poll_interval": "1s"})
+    world.change_source("sales.Items", {"poll_interval": "1s"})
+    assert [each.name for each in world.desk.sources()][-1] == "sales.Items", "a pattern finds it"
+    with pytest.raises(NotFound):
+        world.desk.remove_source("hr.Staff", None, ACTOR, dry_run=True)
+    with pytest.raises(ConfigurationError):
+        world.add_source("a.b.c.d")
+
+
+def test_removing_says_what_follows(world: World) -> None:
+    edit = world.desk.remove_source("sales.Orders", None, ACTOR, dry_run=True)
+    assert edit.warnings == ["what mask hid of sales.Orders is sent from now on, because a pattern finds it"]
+    edit = world.desk.remove_source("sales.*", None, ACTOR, dry_run=True)
+    assert edit.warnings[0].startswith("the override of sales.Orders is removed as well")
+    world.add_source("sales.Items", {"poll_interval": "1s"})
+    edit = world.desk.remove_source("sales.Items", None, ACTOR, dry_run=False)
+    assert "sales.* still finds sales.Items, which keeps its override" in edit.warnings[0]
+    world.desk.remove_source("Persons", None, ACTOR, dry_run=False)
+    assert "tables = [\n\t\t # people\n" in world.text, "no comment is lost"
+    with pytest.raises(ConfigurationError, match="tables"):
+        world.desk.remove_source("sales.*", None, ACTOR, dry_run=True)
+
+
+def test_an_output_that_a_route_names_stays(world: World) -> None:
+    with pytest.raises(Conflict, match=r"named by the route on line 38"):
+        world.desk.remove_output("hook", None, ACTOR, dry_run=True)
+    with pytest.raises(ConfigurationError, match="default output"):
+        world.desk.remove_output("default", None, ACTOR, dry_run=True)
+    edit = world.put_output("hook", "webhook", new=False, routes=[])
+    assert 'to   = ["default"]' in world.text
+    assert "no route names hook: it gets nothing until one does" in edit.warnings
+    world.desk.remove_output("hook", None, ACTOR, dry_run=False)
+    assert 'output "hook"' not in world.text
+    with pytest.raises(NotFound):
+        world.desk.remove_output("hook", None, ACTOR, dry_run=True)
+
+
+def test_the_default_output_is_changed_in_its_place(world: World) -> None:
+    world.put_output("default", "azure_service_bus", new=False, envelope="cloudevents")
+    assert '\toutput {\n\t\tconnection_string = {{ env("BUS") }}\n\t\tenvelope = "cloudevents"\n\t}\n' in world.text
+    world.put_output("default", "azure_service_bus", new=False, envelope=None)
+    assert world.text == FILE
+
+
+def test_another_edit_came_first(world: World) -> None:
+    seen = world.desk.configuration().revision
+    world.add_source("hr.Staff")
+    with pytest.raises(Conflict, match=r"ada@example.org did add the source hr.Staff at 2026"):
+        world.desk.remove_source("Persons", seen, ACTOR, dry_run=False)
+    world.file.write_text(world.text + "# by hand\n")
+    with pytest.raises(Conflict, match="changed in another way since"):
+        world.desk.undo(None, ACTOR, dry_run=False)
+
+
+def test_a_write_that_never_came_is_not_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add_source("hr.Staff")
+    with monkeypatch.context() as patched:
+        patched.setattr(FilePlace, "write", _killed)
+        with pytest.raises(PermanentError):
+            world.add_source("hr.Wages")
+    world.desk.undo(None, ACTOR, dry_run=False)
+    assert world.text == FILE
+
+
+def _killed(*given: object) -> None:
+    raise PermanentError("killed")
+
+
+def test_a_file_that_cannot_be_read_is_not_shown_and_not_edited(tmp_path: Path) -> None:
+    world = World(tmp_path, FILE.replace("tables = [", "tables = [["))
+    shown = world.desk.configuration()
+    assert (shown.writable, "hidden" in shown.text.lower()) == (False, False)
+    assert shown.why_not is not None
+    assert "syntax" in shown.why_not
+    with pytest.raises(DStreamError):
+        world.add_source("hr.Staff")
+
+
+def test_many_at_once_are_one_after_the_other(world: World) -> None:
+    threads = [threading.Thread(target=world.add_source, args=(f"hr.T{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {each.name for each in world.desk.sources()} >= {f"hr.T{number}" for number in range(4)}
+    assert len(world.desk.configuration().revisions) == 4
+
+
+def test_the_last_revisions_are_kept(tmp_path: Path) -> None:
+    revisions = Revisions(tmp_path, "dstream.hcl")
+    for number in range(KEPT + 3):
+        shown = Revision(revision=str(number), at="now", by="ada", what=f"change {number}")
+        revisions.add(shown, f"a\n{number}\n", f"a\n{number + 1}\n", secrets=[])
+    assert [each.revision for each in Revisions(tmp_path, "dstream.hcl").all()] == [
+        str(number) for number in range(KEPT + 2, 2, -1)
+    ]
+    (kept,) = tmp_path.iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert Revisions(tmp_path, "other.hcl").all() == []
+
+
+def test_the_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    real = tmp_path / "real" / "config.hcl"
+    real.parent.mkdir()
+    world.file.rename(real)
+    real.chmod(0o640)
+    world.file.symlink_to(real)
+    world.add_source("hr.Staff")
+    assert world.file.is_symlink()
+    assert "hr.Staff" in real.read_text()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert [each.name for each in real.parent.iterdir()] == ["config.hcl"]
+
+
+def refusing(number: int) -> Callable[..., None]:
+    def refuse(*given: object, **more: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [16, 30, 1], ids=["busy", "read-only folder", "not permitted"])
+def test_a_file_that_is_mounted_by_itself_is_written_in_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    inode = world.file.stat().st_ino
+    replaced = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if target == world.file:
+            refusing(number)()
+        return replaced(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    world.add_source("hr.Staff")
+    assert "hr.Staff" in world.text
+    assert world.file.stat().st_ino == inode
+    assert sorted(each.name for each in world.file.parent.iterdir()) == ["dstream.hcl", "state"]
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = FilePlace(world.file)
+    content = place.read()
+    monkeypatch.setattr(os, "fsync", refusing(28))
+    with pytest.raises(DStreamError, match="No space left"):
+        place.write(b"other", content)
+    assert world.file.read_bytes() == content.data
+
+
+def test_two_consoles_do_not_write_over_each_other(world: World) -> None:
+    place, other = FilePlace(world.file), FilePlace(world.file)
+    seen = place.read()
+    other.write(b"first", seen)
+    with pytest.raises(Conflict, match="somebody else has changed it"):
+        place.write(b"second", seen)
+    assert world.file.read_bytes() == b"first"
