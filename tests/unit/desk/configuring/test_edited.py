@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    yield World(tmp_path)
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
 def test_a_source_comes_behind_the_others_and_is_taken_back_to_the_octet(world: World) -> None:
