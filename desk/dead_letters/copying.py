@@ -14,6 +14,7 @@ from typing import Final
 from common.bus.browsing import Lying
 from common.bus.packing import MARKS
 from common.message import Message, Property
+from desk.messages.facts import replays_of
 
 _NOT_COPIED: Final = frozenset((Property.SET_ASIDE, "DeadLetterReason", "DeadLetterErrorDescription", *MARKS))
 _OVERSIZE: Final = "Oversize"
@@ -34,12 +35,6 @@ class Target:
 
 def new_id(lying: Lying) -> str:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"{lying.message.message_id} {lying.sequence}").hex
-
-
-def replays_of(message: Message) -> int:
-    """How often its change was replayed."""
-    count = message.application_properties.get(Property.REPLAYS)
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else 0
 
 
 def copy_of(lying: Lying) -> Message:

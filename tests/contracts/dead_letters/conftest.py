@@ -13,7 +13,7 @@ import pytest
 from azure.servicebus import ServiceBusClient
 
 from common.bus.browsing import Lying, Shelf
-from common.bus.ports import QueueNeed, TopicNeed
+from common.bus.ports import Need, QueueNeed, TopicNeed
 from common.buses import shelves_of
 from common.message import Message
 from common.names import TableName
@@ -59,7 +59,7 @@ def change(number: int, *, session: str = PERSONS, row: int = 1, **properties: A
         "Destination": PERSONS,
     }
     body = json.dumps({"data": {"ID": row, "Name": f"name {number}"}, "metadata": metadata}).encode()
-    told = {"table": "Persons", "schema": "dbo", "operation": "Update", "destination": PERSONS, "n": number}
+    told: dict[str, Any] = {"table": "Persons", "schema": "dbo", "operation": "Update", "destination": PERSONS, "n": number}
     return Message(body, f"event-{number}", session, subject="Update", application_properties={**told, **properties})
 
 
@@ -79,14 +79,14 @@ class Namespace:
         return f"http://127.0.0.1:{self.emulator.http_port}"
 
     def create(self, *, window: timedelta = timedelta(minutes=10), sessions: bool = True) -> None:
-        needs = [
+        needs: list[Need] = [
             QueueNeed(QUEUE, sessions=sessions, duplicate_window=window),
             TopicNeed(PERSONS, ("sub1", "sub2"), duplicate_window=window),
         ]
         provision(self.bus.address, needs, how="create", management_endpoint=self.endpoint)
 
     def settings(self) -> RouterSettings:
-        namespace = {
+        namespace: Any = {
             "type": "servicebus",
             "connection_string": self.emulator.connection_string,
             "management_endpoint": self.endpoint,
