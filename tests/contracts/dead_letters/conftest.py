@@ -59,7 +59,13 @@ def change(number: int, *, session: str = PERSONS, row: int = 1, **properties: A
         "Destination": PERSONS,
     }
     body = json.dumps({"data": {"ID": row, "Name": f"name {number}"}, "metadata": metadata}).encode()
-    told: dict[str, Any] = {"table": "Persons", "schema": "dbo", "operation": "Update", "destination": PERSONS, "n": number}
+    told: dict[str, Any] = {
+        "table": "Persons",
+        "schema": "dbo",
+        "operation": "Update",
+        "destination": PERSONS,
+        "n": number,
+    }
     return Message(body, f"event-{number}", session, subject="Update", application_properties={**told, **properties})
 
 
