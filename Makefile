@@ -16,14 +16,15 @@ OPENSEARCH := tests/outputs/elasticsearch/.cache
 POSTGRESQL := tests/outputs/postgres/.cache
 NATS := tests/outputs/nats/.cache
 PROMTOOL := tests/deploy/observability/.cache
+CONSOLE := tests/console/go/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka nats opensearch postgresql promtool proto rules images clean
+.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka nats opensearch postgresql promtool console-clients proto rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom archive debezium asyncapi azurite promtool
+test: setup scriptdom archive debezium asyncapi azurite promtool console-clients
 	$(BIN)/python -m tests.side_by_side dstream
 
 # Each output against its real server, which its tests install and start by themselves.
@@ -210,6 +211,15 @@ $(PROMTOOL)/.ready:
 	@echo "Fetching promtool into $(@D) ..."
 	@cd $(@D) && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; } && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool && rm prometheus_*.deb && touch .ready || $(MISSING)
 
+# A client of the console's gRPC in Go, generated from api/dstream.proto, only for tests/console/grpc, where Go is found.
+console-clients: $(CONSOLE)/.ready
+
+$(CONSOLE)/.ready: api/dstream.proto tests/console/go/client.go tests/console/go/go.mod tests/console/go/go.sum | $(READY)
+	@mkdir -p $(@D)/src
+	@cp tests/console/go/client.go tests/console/go/go.mod tests/console/go/go.sum $(@D)/src
+	@echo "Compiling a Go client into $(@D) ..."
+	@cd $(@D)/src && GOBIN=$(CURDIR)/$(@D)/bin go install tool && PATH=$(CURDIR)/$(@D)/bin:$$PATH $(CURDIR)/$(BIN)/python -m grpc_tools.protoc --proto_path=$(CURDIR)/api --go_out=. --go-grpc_out=. dstream.proto && go build -o ../client . && touch ../.ready || $(MISSING)
+
 # The alert rules as Kubernetes takes them, from the file that Prometheus takes.
 rules:
 	@{ printf '%s\n' '# Generated from alerts.yaml by `make rules`: edit that file.' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: dstream' '  labels:' '    app.kubernetes.io/name: dstream' 'spec:'; sed 's/^./  &/' deploy/observability/alerts.yaml; } > deploy/observability/prometheusrule.yaml
@@ -228,4 +238,4 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(KAFKA) $(NATS) $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(DEBEZIUM) $(ASYNCAPI) $(AZURITE)/.cache $(KAFKA) $(NATS) $(PROMTOOL) $(CONSOLE) .mypy_cache .ruff_cache .pytest_cache

@@ -9,10 +9,12 @@ from typing import Any, get_args
 from common.errors import ConfigurationError
 from desk.console.grpc.documents import fill, fill_all, read
 from desk.console.grpc.protocol import message
+from desk.console.lists import checked_sort, page_of_tables, topics_of
 from desk.desk import Actor, Desk, SnapshotChange
 from desk.documents.configuring import OutputOrder, SourceOrder
 from desk.documents.messages import DeadLetterOrder, MessageFilter, StoryOrder
-from desk.documents.tables import OffsetOrder, PauseOrder, SnapshotOrder
+from desk.documents.shape import Page
+from desk.documents.tables import OffsetOrder, PauseOrder, SnapshotOrder, Table, TableOffset, TableState
 
 MOST_TABLES = 1000
 MOST_LINES = 1000
@@ -45,25 +47,42 @@ def _items(into: Any, found: Any) -> Any:
     return into
 
 
+def _page(into: Any, page: Page[Any]) -> Any:
+    if page.next is not None:
+        into.next = page.next
+    if page.total is not None:
+        into.total = page.total
+    return _items(into, page.items)
+
+
 def _overview(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
     return fill(into, desk.watching.overview())
 
 
+def _tables(desk: Desk, asked: Any) -> Page[Table]:
+    if set(asked.states) - set(get_args(TableState)):
+        raise ConfigurationError([f"states: must be of {', '.join(get_args(TableState))}"])
+    return page_of_tables(
+        desk.watching.tables(),
+        states=asked.states,
+        search=_given(asked, "search"),
+        sort=checked_sort(asked.sort) if asked.HasField("sort") else "configured",
+        after=_given(asked, "after"),
+        most=_most(asked, MOST_TABLES, MOST_TABLES),
+    )
+
+
 def _list_tables(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
-    most, after = _most(asked, MOST_TABLES, MOST_TABLES), _given(asked, "after")
-    tables = desk.watching.tables()
-    begin = 0
-    if after is not None:
-        begin = next((number for number, table in enumerate(tables, 1) if table.table == after), -1)
-        if begin < 0:
-            raise ConfigurationError(
-                ["after: names no table that is there"], hint="give back `next` of a page, or begin without it"
-            )
-    part = tables[begin : begin + most]
-    into.total = len(tables)
-    if begin + most < len(tables):
-        into.next = part[-1].table
-    return _items(into, part)
+    return _page(into, _tables(desk, asked))
+
+
+def _offsets(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
+    page = _tables(desk, asked)
+    shown = [
+        TableOffset(table=each.table, offset=each.offset, lag=each.lag, headroom_seconds=each.headroom_seconds)
+        for each in page.items
+    ]
+    return _page(into, Page[TableOffset](items=shown, next=page.next, total=page.total))
 
 
 def _table(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
@@ -102,6 +121,10 @@ def _change_snapshot(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
     if asked.change not in get_args(SnapshotChange):
         raise ConfigurationError([f"change: must be one of {', '.join(get_args(SnapshotChange))}"])
     return fill(into, desk.tables.change_snapshot(asked.id, asked.change, actor))
+
+
+def _topics(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
+    return _items(into, topics_of(desk.watching.tables(), desk.watching.entities()))
 
 
 def _entities(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
@@ -217,12 +240,7 @@ def _configuration(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
 
 
 def _lines(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
-    page = desk.audit.lines(after=_given(asked, "after"), most=_most(asked, LINES, MOST_LINES))
-    if page.next is not None:
-        into.next = page.next
-    if page.total is not None:
-        into.total = page.total
-    return _items(into, page.items)
+    return _page(into, desk.audit.lines(after=_given(asked, "after"), most=_most(asked, LINES, MOST_LINES)))
 
 
 CALLS: Mapping[str, Call] = {
@@ -232,11 +250,13 @@ CALLS: Mapping[str, Call] = {
     "TableService.GetHistory": Call("watching.history", _history),
     "TableService.PauseTable": Call("tables.pause", _pause, changes=True),
     "TableService.ResumeTable": Call("tables.resume", _resume, changes=True),
+    "OffsetService.ListOffsets": Call("watching.tables", _offsets),
     "OffsetService.MoveOffset": Call("tables.move_offset", _move_offset, changes=True),
     "OffsetService.ListMoves": Call("tables.moves", _moves),
     "SnapshotService.ListSnapshots": Call("tables.snapshots", _snapshots),
     "SnapshotService.CreateSnapshot": Call("tables.snapshot", _snapshot, changes=True),
     "SnapshotService.ChangeSnapshot": Call("tables.change_snapshot", _change_snapshot, changes=True),
+    "EntityService.ListTopics": Call("watching.entities", _topics),
     "EntityService.ListEntities": Call("watching.entities", _entities),
     "EntityService.ListUnacknowledged": Call("watching.unacknowledged", _unacknowledged),
     "MessageService.ListMessages": Call("messages.page", _messages),

@@ -12,15 +12,18 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, st
 
 PACKAGE = "dstream.v1"
 
-_NEEDED = (struct_pb2, timestamp_pb2)  # imported, so that the pool has them
 _DESCRIPTION = Path(__file__).parent / "generated" / "dstream.binpb"
+
+POOL = descriptor_pool.DescriptorPool()
+"""Our own, so that a program may import code that protoc has made of the same file."""
 
 
 def _file() -> Any:
-    pool = descriptor_pool.Default()
     described = descriptor_pb2.FileDescriptorSet.FromString(_DESCRIPTION.read_bytes())
-    pool.AddSerializedFile(described.file[0].SerializeToString())
-    return pool.FindFileByName("dstream.proto")
+    for needed in (struct_pb2.DESCRIPTOR, timestamp_pb2.DESCRIPTOR):
+        POOL.AddSerializedFile(needed.serialized_pb)
+    POOL.AddSerializedFile(described.file[0].SerializeToString())
+    return POOL.FindFileByName("dstream.proto")
 
 
 FILE = _file()

@@ -1,0 +1,76 @@
+"""Who calls over gRPC, and whether it is let in: the same rules as over HTTP (`console/guard.py`), from a call's metadata and its peer.
+
+There are no sessions here, and no pages: a cookie proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+from uuid import uuid4
+
+from desk.console.access import Access
+from desk.console.guard import Asked, identity
+from desk.console.limits import Limits
+from desk.console.refusals import TooMany, Unauthenticated
+from desk.desk import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """What `guard.py` asks."""
+
+    matches: Callable[[str], bool]
+
+    def token(self, given: str) -> bool:
+        return self.matches(given)
+
+    def session(self, cookie: str) -> bool:
+        return False
+
+    def csrf(self, subject: str, given: str) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`matches`: whether a token is one of those that hold. `local_user`: who calls where no token is needed."""
+
+    access: Access
+    limits: Limits
+    local_user: str
+    matches: Callable[[str], bool] = lambda token: False
+
+    def of(self, method: str, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Actor:
+        """Raises Unauthenticated, NotAllowed or TooMany."""
+        address = address_of(peer)
+        headers = tuple(
+            (name.lower(), value) for name, value in metadata if isinstance(value, str) and name != "cookie"
+        )
+        self.limits.requests.take(address)
+        self.limits.logins.check(address)
+        self.limits.all_logins.check("")
+        try:
+            found = identity(
+                self.access, Asked("POST", method, headers, address), _Tokens(self.matches), self.local_user
+            )
+        except Unauthenticated:
+            self._count(address)
+            raise
+        return Actor(who=found.who, through="grpc", request=uuid4().hex[:16], address=address)
+
+    def _count(self, address: str) -> None:
+        """The refusal says why, even when it is the last that is counted."""
+        for limit, client in ((self.limits.logins, address), (self.limits.all_logins, "")):
+            try:
+                limit.take(client)
+            except TooMany:
+                continue
+
+
+def address_of(peer: str) -> str:
+    """Of `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`, the address."""
+    kind, _, rest = unquote(peer).partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return "local"
+    return rest.rpartition(":")[0].strip("[]")

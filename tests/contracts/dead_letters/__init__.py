@@ -1,1 +1,0 @@
-"""`desk/dead_letters` on an emulated namespace, through the unmodified SDK."""
