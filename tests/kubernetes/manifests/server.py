@@ -30,8 +30,10 @@ def missing() -> str | None:
 class ApiServer:
     """`kubectl` speaks to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self._config = folder / "kubeconfig"
+        self.port = port
+        self.authority = folder / "certificates" / "apiserver.crt"
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -67,7 +69,7 @@ def api_server() -> Iterator[ApiServer]:
         plane = control_plane.api_server(folder, etcd_port=etcd_port, address=_HOST, port=port, advertised=False)
         for command in (control_plane.etcd(folder, etcd_port), plane):
             running.enter_context(_process(command, log.fileno()))
-        server = ApiServer(folder)
+        server = ApiServer(folder, port)
         control_plane.write_kubeconfig(folder / "kubeconfig", folder, f"https://{_HOST}:{port}")
         deadline = time.monotonic() + _READY_SECONDS
         while server.kubectl("get", "--raw", "/readyz").returncode != 0:
