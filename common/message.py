@@ -58,6 +58,10 @@ class Property:
     """Present, and true, in a stand-in only: what the router dead-letters and never delivers."""
     SET_ASIDE: Final = "set_aside"
     """Present only in a change that is dead-lettered and never delivered: why, in words without values of the row."""
+    REPLAYS: Final = "dstream_replays"
+    """Present only in a copy of a dead letter: how often its change was sent again by `dstream dlq replay`."""
+    REPLAY_OF: Final = "dstream_replay_of"
+    """Of such a copy: the id of the message that was dead-lettered first."""
 
 
 class Excess(TypedDict):

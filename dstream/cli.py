@@ -12,6 +12,7 @@ from dstream.commands import offsets, snapshot
 from dstream.commands.asyncapi import asyncapi
 from dstream.commands.check import check
 from dstream.commands.completion import completion
+from dstream.commands.console import console
 from dstream.commands.demo import demo
 from dstream.commands.doctor import doctor
 from dstream.commands.emulators import emulators
@@ -50,6 +51,7 @@ for _command in (
     doctor,
     plan,
     status,
+    console,
     schema,
     asyncapi,
     replay,

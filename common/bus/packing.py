@@ -41,6 +41,9 @@ SPARE: Final = 4_096
 
 _COUNT, _INDEX = "pack", "pack_index"
 _REASON, _DESCRIPTION = "dead_letter_reason", "dead_letter_description"
+MARKS: Final = (_REASON, _DESCRIPTION)
+"""Properties that only a message made by `condemned` has: sent again with them, it is dead-lettered again."""
+
 _DESCRIPTION_BYTES: Final = 1_500
 _SEPARATOR: Final = b",\n"
 _PLAIN: Final = frozenset((str, int, bool))

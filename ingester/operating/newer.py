@@ -36,11 +36,16 @@ class Sent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """`lsn`: of the newest of them that is known. `why`: in words, without a value of the row; of UNKNOWN always given."""
+    """`lsn`: of the newest of them that is known. `why`: in words, without a value of the row; of UNKNOWN always given.
+
+    `changes`: of YES, all newer ones that were sent, or None where there are too many to name: someone who sends all of them again, in their order,
+    may send the older one before them.
+    """
 
     sent: Sent
     lsn: str | None = None
     why: str | None = None
+    changes: tuple[ChangeRef, ...] | None = None
 
 
 class NewerChanges(Protocol):

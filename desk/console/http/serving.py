@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from common.errors import PermanentError
+from common.errors import ConfigurationError, PermanentError
 
 HEAD_SECONDS: Final = 10.0
 """From a connection, or the first byte after an answer, until the head is complete."""
@@ -36,6 +37,17 @@ _GLANCE: Final = 0.1
 class Tls:
     certificate: Path
     key: Path | None = None
+
+
+def tls_of(certificate: Path, key: Path | None) -> Tls:
+    """Raises ConfigurationError for files that no server can use."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: b"")
+    except OSError as error:  # SSLError is one
+        raise ConfigurationError(
+            [f"--tls-cert {certificate}: {error.strerror or error}"], hint="PEM files, the key without a passphrase"
+        ) from error
+    return Tls(certificate, key)
 
 
 class GuardedProtocol(H11Protocol):

@@ -1,0 +1,25 @@
+"""How a console was started, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from desk.console.access import Access
+from desk.console.http.serving import Tls
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`scrape`: health ports; none: those of the configuration. `grpc_port`: None: gRPC is not served. `audit_file`: None: the default place."""
+
+    access: Access
+    port: int
+    config: Path
+    grpc_port: int | None = None
+    allow_changes: bool = False
+    token_file: Path | None = None
+    audit_file: Path | None = None
+    scrape: tuple[str, ...] = ()
+    look_every: float = 5.0
+    tls: Tls | None = None

@@ -1,0 +1,65 @@
+"""The process of `dstream console`: listens, looks at stores, and serves until it is stopped. It ends with status 0 when it was asked to."""
+
+from __future__ import annotations
+
+import threading
+
+import structlog
+
+from desk.console.audited import audited
+from desk.console.http.app import app_of
+from desk.console.http.served import Served
+from desk.console.http.serving import listening, serve
+from desk.console.limits import Limits
+from desk.console.options import Options
+from desk.console.tokens import TokenFile
+from desk.console.wiring import audit_of, desk_of
+from desk.status import Stages
+
+log = structlog.get_logger("console")
+
+
+def run(stages: Stages, options: Options, *, stop: threading.Event) -> int:
+    """Until `stop` is set. Raises ConfigurationError, and PermanentError where it cannot listen or keep an audit log."""
+    tokens = None
+    if options.token_file is not None:
+        tokens = TokenFile(options.token_file)
+        tokens.load()
+    audit = audit_of(options)
+    listener = listening(options.access.host, options.port)
+    limits = Limits()
+    with listener, desk_of(stages, options, audit, stop) as desk:
+        served = Served(
+            desk=audited(desk, allow_changes=options.allow_changes, limits=limits),
+            access=options.access,
+            allow_changes=options.allow_changes,
+            limits=limits,
+            tokens=tokens,
+        )
+        _announce(options, listener.getsockname()[1])
+        serve(app_of(served), listener, stop, stopping=served.events.stop, tls=options.tls)
+    log.info("console stopped")
+    return 0
+
+
+def _announce(options: Options, port: int) -> None:
+    host = f"[{options.access.host}]" if ":" in options.access.host else options.access.host
+    scheme = "https" if options.tls else "http"
+    log.info(
+        "console started",
+        address=f"{scheme}://{host}:{port}",
+        access=options.access.mode,
+        changes="allowed" if options.allow_changes else "refused; --allow-changes allows them",
+    )
+    if options.access.mode == "token" and options.tls is None and host not in ("127.0.0.1", "localhost", "[::1]"):
+        log.warning(
+            "tokens pass in the clear",
+            address=f"{scheme}://{host}:{port}",
+            hint="give --tls-cert and --tls-key, or have a proxy with TLS before it",
+        )
+    if options.access.mode == "proxy" and not options.access.trusted:
+        log.warning(
+            "anybody who reaches the console may name any person",
+            header=options.access.header,
+            hint="let only the proxy reach it, and name its network with --trusted-proxy",
+        )

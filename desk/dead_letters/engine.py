@@ -1,0 +1,268 @@
+"""Plans, replays and purges the dead letters of one entity, from an order to its result. Keeps nothing; `service.py` runs it in the background, and
+`dstream dlq` at once. Raises ConfigurationError, NotFound, Conflict, TransientError or PermanentError."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from common.bus.browsing import Browser, Lying, Shelf, Shelves
+from common.bus.settings import BusSettings
+from common.errors import DStreamError
+from desk.dead_letters.account import Account
+from desk.dead_letters.choosing import Chooses, chooses
+from desk.dead_letters.copying import Target, why_not
+from desk.dead_letters.journal import Journal, notes_of
+from desk.dead_letters.looking import Seen, look, pages
+from desk.dead_letters.order import Order
+from desk.dead_letters.purging import Purger
+from desk.dead_letters.replaying import Replayer, Rules, remembered
+from desk.dead_letters.taking import Pace, Walk
+from desk.dead_letters.targets import target_of
+from desk.desk import Actor, Audit
+from desk.documents.messages import DeadLetterOrder, DeadLetterResult
+from desk.messages.places import Place, Places
+from ingester.operating.newer import NewerChanges
+from router.settings import RouterSettings
+
+REPLAY, PURGE = "dead_letters.replay", "dead_letters.purge"
+
+Kind = Literal["replay", "purge"]
+
+
+@dataclass(slots=True)
+class Watch:
+    """How someone follows an operation. `waiting`: so many dead letters are locked by another consumer, and it waits for them."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    examined: int = 0
+    matched: int = 0
+    done: int = 0
+    waiting: int = 0
+    changed: Callable[[], None] = lambda: None
+
+    def tell(self, *, examined: int | None = None, account: Account | None = None, waiting: int = 0) -> None:
+        if examined is not None:
+            self.examined = examined
+        if account is not None:
+            self.matched, self.done = account.matched, account.done
+        self.waiting = waiting
+        self.changed()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """`settings`: of now. `newer`: None where SQL Server is not asked. `folder`: for journals; beside the audit log."""
+
+    settings: Callable[[], RouterSettings]
+    shelves: Callable[[BusSettings], Shelves]
+    newer: Callable[[], NewerChanges | None]
+    folder: Path
+    audit: Audit
+    pace: Pace = field(default_factory=Pace)
+
+    def place(self, entity: str) -> Place:
+        return Places(self.settings()).of(entity)
+
+    def plan(self, order: DeadLetterOrder, kind: Kind, watch: Watch, *, until: float | None = None) -> DeadLetterResult:
+        """What `run` would do. Takes nothing; `until`: the steady clock's time at which to say what was found so far."""
+        with self._open(order) as scene:
+            account = Account(scene.place.entity, kind, dry_run=True)
+            if kind == "purge":
+                seen = scene.look(watch, until=until)
+                account.matched = account.done = seen.matched
+                account.complete = seen.complete
+                return account.result()
+            target, warnings = target_of(scene.place, scene.shelves, self.settings())
+            for text in warnings:
+                account.warn(text)
+            with self._order() as rows:
+                seen = scene.look(watch, met=rows.expect, until=until)
+                account.matched, account.complete = seen.matched, seen.complete
+                notes = notes_of(self.folder, scene.key)
+                judged = 0
+                for page in pages(scene.browser, watch.stop, first=scene.first, until=until):
+                    meant = [each for each in page if seen.has(each.sequence) and scene.chosen(each)]
+                    judged += len(meant)
+                    _judge(meant, target, order, rows, account)
+                    for each in meant:
+                        note = notes.get(each.sequence)
+                        if note is not None and not note.sent and not remembered(note, target.window, time.time()):
+                            account.is_doubtful(each)
+                    if judged >= seen.matched:
+                        break
+                else:
+                    account.complete = account.complete and judged >= seen.matched
+            return account.result()
+
+    def run(self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch) -> DeadLetterResult:
+        """Do it, with a line in the audit log before and after."""
+        action = REPLAY if kind == "replay" else PURGE
+        with self._open(order) as scene:
+            entity = scene.place.entity
+            details: dict[str, Any] = {
+                "filter": order.filter.model_dump(mode="json", exclude_none=True),
+                **({} if order.sequences is None else {"sequences": order.sequences}),
+                **({"safe": order.safe, "most_replays": order.most_replays} if kind == "replay" else {}),
+            }
+            self.audit.write(actor, action, entity, "begun", reason=order.reason, **details)
+            account = Account(entity, kind)
+            try:
+                if kind == "replay":
+                    self._replay(scene, order, account, watch)
+                else:
+                    self._purge(scene, actor, order, account, watch)
+            except DStreamError as error:
+                told = {"error": error.message, **_figures(account)}
+                self.audit.write(actor, action, entity, "failed", reason=order.reason, **told)
+                raise
+            self.audit.write(actor, action, entity, "done", reason=order.reason, **_figures(account))
+            return account.result()
+
+    def _replay(self, scene: Scene, order: DeadLetterOrder, account: Account, watch: Watch) -> None:
+        target, warnings = target_of(scene.place, scene.shelves, self.settings())
+        for text in warnings:
+            account.warn(text)
+        with self._order() as rows, Journal(self.folder, scene.key) as journal:
+            seen = scene.look(watch, met=rows.expect)
+            account.matched, account.complete = seen.matched, seen.complete
+            sender = scene.shelves.sender(target.entity)
+            with closing(sender):
+                replayer = Replayer(
+                    target,
+                    Rules(order.safe, order.most_replays),
+                    rows,
+                    journal,
+                    sender,
+                    account,
+                    watch.stop,
+                    tell=lambda: watch.tell(account=account),
+                )
+                if seen.matched:
+                    why = self._walk(scene, seen, account, watch, ordered=True).run(
+                        replayer.handle, account.accounted, replayer.ended
+                    )
+                    _finish(account, seen, why, watch)
+
+    def _purge(self, scene: Scene, actor: Actor, order: DeadLetterOrder, account: Account, watch: Watch) -> None:
+        def note(removed: Sequence[dict[str, Any]]) -> None:
+            self.audit.write(actor, PURGE, scene.place.entity, "begun", reason=order.reason, removed=list(removed))
+
+        seen = scene.look(watch)
+        account.matched, account.complete = seen.matched, seen.complete
+        purger = Purger(note, account, tell=lambda: watch.tell(account=account))
+        if seen.matched:
+            why = self._walk(scene, seen, account, watch, ordered=False).run(
+                purger.handle, account.accounted, purger.ended
+            )
+            _finish(account, seen, why, watch)
+
+    def _walk(self, scene: Scene, seen: Seen, account: Account, watch: Watch, *, ordered: bool) -> Walk:
+        return Walk(
+            lambda: scene.shelves.taker(scene.shelf),
+            scene.browser,
+            seen,
+            scene.chosen,
+            watch.stop,
+            ordered=ordered,
+            pace=self.pace,
+            waiting=lambda held: watch.tell(account=account, waiting=held),
+        )
+
+    @contextmanager
+    def _open(self, order: DeadLetterOrder) -> Iterator[Scene]:
+        place = self.place(order.entity)
+        shelves = self.shelves(place.bus)
+        try:
+            shelf = place.looked_at(dead=True)
+            sequences = None if order.sequences is None else frozenset(order.sequences)
+            with closing(shelves.browser(shelf)) as browser:
+                yield Scene(place, shelves, shelf, browser, chooses(order.filter, sequences), sequences)
+        finally:
+            shelves.close()
+
+    @contextmanager
+    def _order(self) -> Iterator[Order]:
+        newer = self.newer()
+        try:
+            yield Order(newer)
+        finally:
+            if newer is not None:
+                newer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The dead letters of one place, and which of them are meant."""
+
+    place: Place
+    shelves: Shelves
+    shelf: Shelf
+    browser: Browser
+    chosen: Chooses
+    sequences: frozenset[int] | None
+
+    @property
+    def key(self) -> str:
+        """The same for the same dead letters, whatever the configuration calls them."""
+        return f"{self.shelves.host} {self.shelf}".lower()
+
+    @property
+    def first(self) -> int:
+        return min(self.sequences, default=0) if self.sequences is not None else 0
+
+    def look(
+        self, watch: Watch, *, met: Callable[[Lying], None] = lambda lying: None, until: float | None = None
+    ) -> Seen:
+        return look(
+            self.browser,
+            self.chosen,
+            watch.stop,
+            met=met,
+            tell=lambda examined: watch.tell(examined=examined),
+            until=until,
+            first=self.first,
+            last=None if self.sequences is None else max(self.sequences, default=0),
+        )
+
+
+def _judge(meant: Sequence[Lying], target: Target, order: DeadLetterOrder, rows: Order, account: Account) -> None:
+    ready = list[Lying]()
+    for lying in meant:
+        if (why := why_not(lying, target, most_replays=order.most_replays)) is not None:
+            account.leave(lying, why)
+        else:
+            ready.append(lying)
+    for lying, doubt in zip(ready, rows.doubts(ready), strict=True):
+        if doubt is not None and order.safe:
+            account.leave(lying, doubt)
+            rows.left([lying])
+            continue
+        if doubt is not None:
+            account.is_older(lying)
+        account.done += 1
+
+
+def _finish(account: Account, seen: Seen, why: str | None, watch: Watch) -> None:
+    """What was meant and not reached."""
+    rest = account.matched - account.accounted()
+    account.complete = seen.complete and rest <= 0
+    if rest > 0:
+        account.left_count += rest
+        told = "it was stopped" if watch.stop.is_set() else why or "they were not reached"
+        account.warn(f"{rest:,} of those that were meant stayed where they are: {told}")
+
+
+def _figures(account: Account) -> dict[str, Any]:
+    return {
+        "matched": account.matched,
+        "replayed" if account.kind == "replay" else "purged": account.done,
+        "left": account.left_count,
+        "doubtful": account.doubtful_count,
+        "doubtful_sequences": list(account.doubtful),
+    }

@@ -1,0 +1,178 @@
+"""What a replay was about to send and has sent, on the disk before and after each batch. After a kill it tells which dead letters may have been sent.
+
+One file an entity, beside the audit log. It holds sequence numbers and message ids, never a value of a row, and stays small: batches that are
+finished are dropped from it. Whoever has it open has it alone on this machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from common.errors import PermanentError
+from desk.desk import Conflict
+
+_GROWN: Final = 8 * 1024 * 1024
+_KEPT_SECONDS: Final = 30 * 86_400.0
+"""Notes about dead letters that never came again are dropped after so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Of a dead letter in an unfinished batch. `at`: Unix time of its first intent. `sent`: whether the bus is known to have accepted its copy."""
+
+    id: str
+    at: float
+    sent: bool
+
+
+class Journal:
+    """Of one entity; `open` it in a `with` block."""
+
+    def __init__(self, folder: Path, entity: str) -> None:
+        name = hashlib.sha256(entity.encode()).hexdigest()[:20]
+        self.path = folder / f"{name}.jsonl"
+        self._entity = entity
+        self._notes: dict[int, Note] = {}
+        self._file: Any = None
+        self._lock: int | None = None
+
+    def __enter__(self) -> Journal:
+        """Raises PermanentError where it cannot be written, and Conflict while another process has it."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.__exit__()
+            raise Conflict(
+                f"replaying {self._entity}: another process of this machine does it now", hint="wait for its end"
+            ) from None
+        except OSError as error:
+            self.__exit__()
+            raise self._unwritable(error) from error
+        try:
+            self._notes = _read(self.path)
+            self._write_anew()
+        except OSError as error:
+            self.__exit__()
+            raise self._unwritable(error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def notes(self) -> Mapping[int, Note]:
+        """By sequence number: dead letters of batches that did not come to their end."""
+        return self._notes
+
+    def intend(self, letters: Iterable[tuple[int, str]], at: float) -> None:
+        """They are sent next. An earlier time of the same dead letter stays."""
+        new = {sequence: Note(id, at, False) for sequence, id in letters if sequence not in self._notes}
+        if new:
+            self._append({"at": at, "next": [[sequence, note.id] for sequence, note in new.items()]})
+            self._notes |= new
+
+    def sent(self, sequences: Sequence[int]) -> None:
+        """The bus has accepted their copies."""
+        if sequences:
+            self._append({"sent": list(sequences)})
+            for sequence in sequences:
+                note = self._notes[sequence]
+                self._notes[sequence] = Note(note.id, note.at, True)
+
+    def done(self, sequences: Sequence[int]) -> None:
+        """They are dead letters no more, or were surely not sent."""
+        if sequences:
+            self._append({"done": list(sequences)}, sync=False)
+            for sequence in sequences:
+                self._notes.pop(sequence, None)
+            if self._file.tell() > _GROWN:
+                self._write_anew()
+
+    def _append(self, line: Mapping[str, object], *, sync: bool = True) -> None:
+        try:
+            self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+            self._file.flush()
+            if sync:
+                os.fdatasync(self._file.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _write_anew(self) -> None:
+        """The notes alone, in a new file that takes the old one's place at once."""
+        new = self.path.with_suffix(".new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        file = os.fdopen(descriptor, "wb")
+        for sequence, note in self._notes.items():
+            file.write(json.dumps({"at": note.at, "next": [[sequence, note.id]]}).encode() + b"\n")
+            if note.sent:
+                file.write(json.dumps({"sent": [sequence]}).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+        new.rename(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        if self._file is not None:
+            self._file.close()
+        self._file = file
+
+    def _unwritable(self, error: OSError) -> PermanentError:
+        return PermanentError(
+            f"writing the journal of replays {self.path}: {error.strerror or error}",
+            hint="it lies beside the audit log: name a place for that which this user may write, by --audit-file or DSTREAM_AUDIT_FILE",
+        )
+
+
+def notes_of(folder: Path, entity: str) -> Mapping[int, Note]:
+    """As `Journal.notes`, for someone who only looks."""
+    return _read(Journal(folder, entity).path)
+
+
+def forget_old(notes: Mapping[int, Note], now: float) -> list[int]:
+    """Those that are too old to be of use."""
+    return [sequence for sequence, note in notes.items() if now - note.at > _KEPT_SECONDS]
+
+
+def _read(path: Path) -> dict[int, Note]:
+    notes: dict[int, Note] = {}
+    for line in _lines(path):
+        for sequence, id in line.get("next", ()):
+            notes[sequence] = Note(id, float(line["at"]), False)
+        for sequence in line.get("sent", ()):
+            if (note := notes.get(sequence)) is not None:
+                notes[sequence] = Note(note.id, note.at, True)
+        for sequence in line.get("done", ()):
+            notes.pop(sequence, None)
+    return notes
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole ones: the last may be cut short."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for octets in file:
+            try:
+                line = json.loads(octets)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                yield line

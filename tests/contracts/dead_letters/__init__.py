@@ -1,0 +1,1 @@
+"""`desk/dead_letters` on an emulated namespace, through the unmodified SDK."""
