@@ -54,7 +54,7 @@ def facts_of(message: Message) -> Facts:
     given = Facts(
         table=_table(_text(told.get(Property.SCHEMA)), _text(told.get(Property.TABLE))),
         operation=_text(told.get(Property.OPERATION)),
-        event_id=_text(told.get(_REPLAY_OF)),
+        event_id=replay_of(message),
         lsn=_text(told.get(Property.LSN)),
         destination=_text(told.get(Property.DESTINATION)),
     )
@@ -87,6 +87,11 @@ def together(messages: Sequence[Message]) -> Facts:
 def replays_of(message: Message) -> int:
     count = message.application_properties.get(_REPLAYS)
     return count if type(count) is int and count > 0 else 0
+
+
+def replay_of(message: Message) -> str | None:
+    """The id of the message that this one repeats, if it is a replayed dead letter."""
+    return _text(message.application_properties.get(_REPLAY_OF))
 
 
 def _common(values: Sequence[str | None]) -> str | None:

@@ -82,10 +82,12 @@ class Places:
                 return self._within(output, entity, entity[len(output.prefix) :])
         raise self._unknown(entity)
 
-    def subscription(self, output: str, topic: str, subscription: str) -> Place | None:
-        """A subscription of a topic (or, without topics, the queue) that an output writes to; None if it is no output of Service Bus."""
+    def within(self, output: str, place: str) -> Sequence[Place]:
+        """The subscriptions that DStream creates on a topic of an output, or its queue; none if the output is not on Service Bus."""
         found = next((each for each in self._outputs if each.settings.name == output), None)
-        return None if found is None else _place(found, topic, None if found.queues else subscription)
+        if found is None:
+            return ()
+        return [_place(found, place, each) for each in ((None,) if found.queues else self._subscriptions)]
 
     def holds(self, output: str) -> bool | None:
         """Whether an output's places are queues (True) or topics (False); None if they are on no Service Bus."""

@@ -46,6 +46,11 @@ def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: in
     return Identity(_event_id(names, place), session_id, destination, lsn, command_id, seqval)
 
 
+def event_ids_begin(database: str, table: TableName) -> tuple[str, str]:
+    """Both beginnings that the event ids of a table's changes may have, the colon included; which one depends on their length."""
+    return _names(database, table)
+
+
 def _event_id(names: tuple[str, str], place: str) -> str:
     """A pure function of the change, at most 128 characters. Names that are too long are replaced by their hash."""
     whole, digest = names

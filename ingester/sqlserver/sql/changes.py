@@ -47,6 +47,9 @@ WHERE tm.start_lsn = {P} AND tm.tran_end_time > DATEADD(minute, {P}, CONVERT(dat
 """Both are local times of the server. The log has transactions in the order in which they end. The minutes are by how
 much a local time may look later than another without being so: see `times.py`."""
 
+COMMITTED = f"SELECT CONVERT(varchar(23), tm.tran_end_time, 121) AS committed FROM cdc.lsn_time_mapping AS tm WHERE tm.start_lsn = {P}"
+"""In the server's local time, as a page's rows have it."""
+
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
 """Changes when a capture instance is created or dropped."""
 

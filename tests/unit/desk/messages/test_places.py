@@ -86,8 +86,9 @@ def test_a_queue_is_on_the_bus_of_the_router_and_a_topic_on_that_of_its_output(p
     assert places.of(f"topic/{PERSONS}/sub1").bus.where == "two"
     assert places.of("output/mail/queue/mail").bus.where == "four"
     assert (places.holds("mail"), places.holds("audit"), places.holds("lines")) == (True, False, None)
-    assert places.subscription("mail", "mail", "sub1") == places.of("output/mail/queue/mail")
-    assert places.subscription("lines", "x", "sub1") is None
+    assert places.within("mail", "mail") == [places.of("output/mail/queue/mail")]
+    assert places.within("default", PERSONS) == [places.of(f"topic/{PERSONS}/sub1")]
+    assert places.within("lines", "x") == ()
 
 
 @pytest.mark.parametrize(
