@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dstream.commands import offsets, snapshot
+from dstream.commands import dlq, offsets, snapshot
 from dstream.commands.asyncapi import asyncapi
 from dstream.commands.check import check
 from dstream.commands.completion import completion
@@ -63,10 +63,16 @@ for _command in (
 
 _offsets = typer.Typer(cls=offsets.ShowByDefault, rich_markup_mode=None)
 _snapshot = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-for _group, _subcommands in ((_offsets, offsets.SUBCOMMANDS), (_snapshot, snapshot.SUBCOMMANDS)):
+_dlq = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+for _group, _subcommands in (
+    (_offsets, offsets.SUBCOMMANDS),
+    (_snapshot, snapshot.SUBCOMMANDS),
+    (_dlq, dlq.SUBCOMMANDS),
+):
     for _name, _command in _subcommands:
         _group.command(_name)(reported(_command))
 app.add_typer(_offsets, name="offsets", help="Show how far each table was sent, or move it.")
+app.add_typer(_dlq, name="dlq", help="Look at dead letters, send them again, or remove them.")
 app.add_typer(_snapshot, name="snapshot", help="Send the rows that tables hold now, and show how far they have come.")
 
 

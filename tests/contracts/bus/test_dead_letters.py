@@ -1,26 +1,32 @@
-"""The script of docs/fail.md sends dead letters again: what arrives is the change, and dead letters with other reasons stay."""
+"""Dead letters that are sent again while a router runs: what arrives is the change, and dead letters with other reasons stay."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage
+from azure.servicebus import ServiceBusReceivedMessage
 
+from common.buses import shelves_of
 from common.message import Message
+from desk.audit import AuditFile
+from desk.dead_letters.engine import Engine, Watch
+from desk.dead_letters.taking import Pace
+from desk.desk import Actor
+from desk.documents.messages import DeadLetterOrder, MessageFilter
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.test_router import PERSONS, change, left, put, read, routed, routing, settings
 
-PAGE = (Path(__file__).parents[3] / "docs" / "fail.md").read_text(encoding="utf-8")
 
-
-def script() -> Any:
-    [source] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    found: dict[str, Any] = {}
-    exec(compile(source, "docs/fail.md", "exec"), found)
-    return found["send_again"]
+def replayed(emulator: ServiceBusEmulator, folder: Path, reason: str) -> int:
+    """How many `dstream dlq replay queue --reason` sends."""
+    chosen = settings(emulator)
+    audit = AuditFile(folder / "audit.jsonl")
+    pace = Pace(wait=1, longest_lock=70)
+    engine = Engine(lambda: chosen, shelves_of, lambda: None, folder / "replays", audit, pace)
+    order = DeadLetterOrder(entity="queue", filter=MessageFilter(reason=reason), dry_run=False, safe=False)
+    return engine.run(order, "replay", Actor("ada", "command", "1"), Watch()).replayed
 
 
 def aside(number: int) -> Message:
@@ -45,7 +51,7 @@ def content(found: ServiceBusReceivedMessage) -> dict[str, Any]:
     }
 
 
-def test_dead_letters_of_one_reason_are_sent_again_whole(emulator: ServiceBusEmulator) -> None:
+def test_dead_letters_of_one_reason_are_sent_again_whole(emulator: ServiceBusEmulator, tmp_path: Path) -> None:
     malformed = Message(b"not JSON", "malformed", PERSONS)
     messages = [aside(1), malformed, aside(2)]
     put(emulator, messages)
@@ -53,11 +59,10 @@ def test_dead_letters_of_one_reason_are_sent_again_whole(emulator: ServiceBusEmu
         pass
     assert left(emulator) == (0, 3)
 
-    with ServiceBusClient.from_connection_string(emulator.connection_string) as client:
-        assert script()(client, "ingest-queue", "FilterFailed", wait=2) == 2
-        put(emulator, [replace(malformed, message_id="malformed too")])
-        with routing(settings(emulator), until=routed(4)) as tally:
-            again = script()(client, "ingest-queue", "MalformedMessage", wait=15)
+    assert replayed(emulator, tmp_path, "FilterFailed") == 2
+    put(emulator, [replace(malformed, message_id="malformed too")])
+    with routing(settings(emulator), until=routed(4)) as tally:
+        again = replayed(emulator, tmp_path, "MalformedMessage")
     assert again == 1, "a copy that comes back is not sent round and round"
     assert (tally.routed.total(), tally.dead_lettered.total()) == (2, 2)
     assert left(emulator) == (0, 2)
@@ -65,7 +70,10 @@ def test_dead_letters_of_one_reason_are_sent_again_whole(emulator: ServiceBusEmu
     arrived = read(emulator, PERSONS, 2)
     for found, sent in zip(arrived, (messages[0], messages[2]), strict=True):
         assert found.message_id != sent.message_id
-        told = {name: value for name, value in sent.application_properties.items() if name != "set_aside"}
+        told: dict[str, Any] = {
+            name: value for name, value in sent.application_properties.items() if name != "set_aside"
+        }
+        told |= {"dstream_replays": 1, "dstream_replay_of": sent.message_id}
         assert content(found) == {
             "body": sent.body,
             "session": PERSONS,

@@ -1,0 +1,117 @@
+"""How many dead letters lie where, by reason and table: by looking at them, some seconds at most. Takes none.
+
+Where the bus shows how many there are (that takes the right to manage it), only entities that have some are looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Final
+
+from common.bus.browsing import Shelf, Shelves
+from common.bus.depths import Depth
+from common.bus.ports import Bus
+from common.bus.settings import BusSettings
+from common.errors import DStreamError, EntityMissing
+from common.unread import Unread
+from desk.dead_letters.looking import pages
+from desk.documents.messages import DeadLetterCount
+from desk.messages.facts import changes_of, together
+from desk.messages.places import Place, Places
+
+SECONDS: Final = 6.0
+"""For all of them together."""
+MOST_EACH: Final = 20_000
+AT_ONCE: Final = 8
+MOST_UNSEEN: Final = 200
+"""Entities that are looked at where the bus does not show which have dead letters."""
+_MOST_TABLES: Final = 50
+
+BusOf = Callable[[BusSettings], Bus]
+ShelvesOf = Callable[[BusSettings], Shelves]
+
+
+def counts(
+    places: Places, shelves_of: ShelvesOf, bus_of: BusOf, unread: list[Unread], stop: threading.Event
+) -> Sequence[DeadLetterCount]:
+    """Of those that have some, and of those that could not be seen, the queue first."""
+    until = time.monotonic() + SECONDS
+    known = list(places.known())
+    depths = _depths(known, bus_of, stop)
+    asked = [place for place in known if depths.get(_key(place)) != 0]
+    unseen = [place for place in asked if _key(place) not in depths]
+    if len(unseen) > MOST_UNSEEN:
+        left = {id(place) for place in unseen[MOST_UNSEEN:]}
+        asked = [place for place in asked if id(place) not in left]
+        unread.append(Unread(f"dead letters of {len(left):,} entities", "too many to look at without the right Manage"))
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dead-letters") as pool:
+        found = list(pool.map(lambda place: _count(place, shelves_of, depths.get(_key(place)), stop, until), asked))
+    for place, count in zip(asked, found, strict=True):
+        if isinstance(count, DStreamError):
+            unread.append(Unread(f"dead letters of {place.entity}", count.message, count.hint))
+    return [count for count in found if isinstance(count, DeadLetterCount)]
+
+
+def _count(
+    place: Place, shelves_of: ShelvesOf, total: int | None, stop: threading.Event, until: float
+) -> DeadLetterCount | DStreamError | None:
+    reasons, tables, examined, ended = Counter[str](), Counter[str](), 0, False
+    try:
+        with closing(shelves_of(place.bus)) as shelves, closing(shelves.browser(place.looked_at(dead=True))) as browser:
+            for page in pages(browser, stop, until=until):
+                ended = not page
+                for lying in page:
+                    examined += 1
+                    reasons[lying.reason or ""] += 1
+                    tables[together(changes_of(lying.message)).table or ""] += 1
+                if examined >= MOST_EACH:
+                    break
+    except EntityMissing:
+        return None
+    except DStreamError as error:
+        return error
+    if ended and not examined:
+        return None
+    return DeadLetterCount(
+        entity=place.entity,
+        total=examined if ended else total,
+        reasons=dict(reasons.most_common(_MOST_TABLES)),
+        tables=dict(tables.most_common(_MOST_TABLES)),
+        examined=examined,
+    )
+
+
+def _key(place: Place) -> tuple[int, str, str | None]:
+    return id(place.bus), place.shelf.entity.lower(), (place.shelf.subscription or "").lower() or None
+
+
+def _depths(known: Sequence[Place], bus_of: BusOf, stop: threading.Event) -> Mapping[tuple[int, str, str | None], int]:
+    """How many dead letters each has, as far as the bus shows it."""
+    found: dict[tuple[int, str, str | None], int] = {}
+    for settings in {id(place.bus): place.bus for place in known}.values():
+        here = [place.shelf for place in known if place.bus is settings]
+        try:
+            with closing(bus_of(settings)) as bus:
+                for depth in _of_bus(bus, here, stop):
+                    found[id(settings), depth.entity.lower(), (depth.subscription or "").lower() or None] = depth.dead
+        except DStreamError:
+            continue  # the right to manage is lacking: all are looked at
+    return found
+
+
+def _of_bus(bus: Bus, here: Sequence[Shelf], stop: threading.Event) -> list[Depth]:
+    found = list[Depth]()
+    for queue in dict.fromkeys(shelf.entity for shelf in here if shelf.subscription is None):
+        if (depth := bus.entities.queue_depth(queue, stop=stop)) is not None:
+            found.append(depth)
+    topics = list(dict.fromkeys(shelf.entity for shelf in here if shelf.subscription is not None))
+    if topics:
+        for listed in bus.entities.topic_depths(topics, stop=stop).values():
+            if listed is not None and not isinstance(listed, DStreamError):
+                found += listed
+    return found
