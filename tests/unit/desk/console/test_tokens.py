@@ -1,0 +1,148 @@
+"""The tokens of a file while it changes, sessions under them, and limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import ConfigurationError
+from desk.console.limits import Limit, Rate
+from desk.console.refusals import TooMany
+from desk.console.sessions import LASTS_SECONDS, Sessions
+from desk.console.tokens import TokenFile, fingerprint, tokens_of
+
+FIRST, SECOND = "first-token-0123456789", "second-token-012345678"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n\n", "short", f"{FIRST}\nshort", "with spaces in a token", "ümläute-sind-kein-header", f"{FIRST}\n" * 11],
+)
+def test_a_file_that_holds_no_good_token_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        tokens_of(text)
+    assert FIRST not in str(refused.value)
+    assert "short" not in str(refused.value)
+
+
+def test_tokens_are_read_again_when_the_file_has_changed(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", Clock()
+    path.write_text(FIRST + "\n")
+    tokens = TokenFile(path, clock)
+    tokens.load()
+    assert tokens.matching(FIRST)
+    assert not tokens.matching(SECOND)
+    path.write_text(f"{FIRST}\n{SECOND}\n")
+    clock.time += 2
+    assert tokens.matching(FIRST)
+    assert tokens.matching(SECOND)
+    path.write_text(SECOND)
+    clock.time += 2
+    assert not tokens.matching(FIRST)
+
+
+def test_a_file_that_cannot_be_read_for_a_while_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, clock = tmp_path / "token", Clock()
+    path.write_text(FIRST)
+    tokens = TokenFile(path, clock)
+    tokens.load()
+    for _ in range(3):
+        path.unlink(missing_ok=True)
+        clock.time += 2
+        assert tokens.matching(FIRST)
+    path.write_text("")
+    clock.time += 2
+    assert tokens.matching(FIRST)
+    path.write_text(SECOND)
+    clock.time += 2
+    assert not tokens.matching(FIRST)
+    assert tokens.matching(SECOND)
+    assert FIRST not in capsys.readouterr().out
+
+
+def test_a_missing_file_is_a_mistake_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        TokenFile(tmp_path / "none").load()
+
+
+def test_no_token_is_in_what_is_printed_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(FIRST)
+    tokens = TokenFile(path)
+    tokens.load()
+    assert FIRST not in repr(tokens)
+
+
+def test_a_session_holds_until_it_is_over_or_its_token_is_gone() -> None:
+    clock = Clock()
+    sessions, first, second = Sessions(clock), fingerprint(FIRST), fingerprint(SECOND)
+    cookie = sessions.begin(first)
+    assert sessions.holds(cookie, [second, first])
+    assert not sessions.holds(cookie, [second])
+    assert not sessions.holds(cookie, [])
+    clock.time += LASTS_SECONDS + 1
+    assert not sessions.holds(cookie, [first])
+
+
+def test_a_session_that_was_ended_holds_no_longer() -> None:
+    sessions, token = Sessions(), fingerprint(FIRST)
+    cookie, other = sessions.begin(token), sessions.begin(token)
+    sessions.end(cookie)
+    assert not sessions.holds(cookie, [token])
+    assert sessions.holds(other, [token])
+
+
+def test_a_session_of_another_process_is_none() -> None:
+    token = fingerprint(FIRST)
+    assert not Sessions().holds(Sessions().begin(token), [token])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda c: "9" + c, lambda c: c[:-2], lambda c: c + "ü", lambda c: "", lambda c: "..", lambda c: f"{10**20}.x.y"],
+)
+def test_a_cookie_that_was_changed_is_none(change: object) -> None:
+    sessions, token = Sessions(), fingerprint(FIRST)
+    assert callable(change)
+    assert not sessions.holds(change(sessions.begin(token)), [token])
+
+
+def test_a_page_s_token_is_its_session_s_own() -> None:
+    sessions = Sessions()
+    assert sessions.is_csrf("a", sessions.csrf("a"))
+    assert not sessions.is_csrf("b", sessions.csrf("a"))
+    assert not sessions.is_csrf("a", "")
+    assert not sessions.is_csrf("a", "ü")
+
+
+def test_a_limit_is_a_burst_and_then_a_rate() -> None:
+    clock = Clock()
+    limit = Limit("requests", Rate(per_second=2, burst=3), now=clock)
+    for _ in range(3):
+        limit.take("a")
+    with pytest.raises(TooMany) as refused:
+        limit.take("a")
+    assert refused.value.after == pytest.approx(0.5)
+    limit.take("b")
+    clock.time += 0.5
+    limit.take("a")
+    with pytest.raises(TooMany):
+        limit.check("a")
+
+
+def test_limits_of_many_clients_take_bounded_memory() -> None:
+    limit = Limit("requests", Rate(1, 1), most=100)
+    for number in range(1000):
+        limit.take(str(number))
+    assert len(limit._left) == 100
