@@ -1,0 +1,334 @@
+"""Clients that are slow, mute, many or large, stores that are slow, and a stop while all of them are there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import TransientError
+from desk.console.calls import BOUNDS, Bounds, Calls
+from desk.console.http.events import Events
+from desk.console.http.serving import GuardedProtocol
+from desk.desk import Desk
+from desk.documents.tables import Move
+from tests.console.serving import Running, running
+from tests.fakes.desk import lively_desk
+
+
+class Impatient(GuardedProtocol):
+    head_seconds = 0.5
+    read_seconds = 0.7
+    most_connections = 30
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Running]:
+    with running(protocol=Impatient, tables=1000) as found:
+        yield found
+
+
+def connected(console: Running) -> socket.socket:
+    found = socket.create_connection(("127.0.0.1", console.port), 5)
+    found.settimeout(8)
+    return found
+
+
+def ended_after(link: socket.socket) -> float:
+    """Seconds until the server has closed the connection."""
+    began = time.monotonic()
+    with contextlib.suppress(ConnectionError):
+        while link.recv(65536):
+            pass
+    return time.monotonic() - began
+
+
+def test_a_client_that_says_nothing_is_let_go(impatient: Running) -> None:
+    with connected(impatient) as link:
+        assert ended_after(link) < 5
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_client_that_never_ends_its_head_is_let_go(impatient: Running, again: bool) -> None:
+    """Whatever it sends meanwhile, and also after a request that was whole."""
+    with connected(impatient) as link:
+        if again:
+            link.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert link.recv(65536).startswith(b"HTTP/1.1 200")
+        link.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - began < 5:
+                time.sleep(0.1)
+                link.sendall(b"X: y\r\n")
+        assert time.monotonic() - began < 4
+
+
+def test_a_client_that_does_not_read_is_let_go(impatient: Running) -> None:
+    with connected(impatient) as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with contextlib.suppress(OSError):
+            for _ in range(20):
+                link.sendall(b"GET /api/v1/tables?most=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until = time.monotonic() + 8
+        while time.monotonic() < until and _connections(impatient) > 1:  # the fixture's own client may be there
+            time.sleep(0.1)
+        assert _connections(impatient) <= 1
+
+
+def _connections(console: Running) -> int:
+    """As the system counts those that the server has."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()][1:]
+    return sum(line[1].endswith(f":{console.port:04X}") and line[3] == "01" for line in lines)
+
+
+def test_no_more_connections_are_kept_than_can_be(impatient: Running) -> None:
+    links = [connected(impatient) for _ in range(40)]
+    time.sleep(0.2)
+    assert _connections(impatient) <= 31
+    for link in links:
+        link.close()
+    time.sleep(0.3)
+    assert impatient.get("session").status_code == 200
+
+
+def test_a_body_that_does_not_come_is_answered(console: Running) -> None:
+    gate: Any = console.served
+    assert gate is not None
+    with connected(console) as link:
+        link.sendall(
+            b"POST /api/v1/stories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 600000\r\n\r\n"
+        )
+        assert link.recv(65536).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_is_limited_however_it_comes(console: Running) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * 10_000
+
+    answer = console.client.post("/api/v1/stories", content=parts(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+    assert answer.json()["type"] == "about:blank#large"
+
+
+def test_a_head_is_limited(console: Running) -> None:
+    with connected(console) as link:
+        with contextlib.suppress(OSError):
+            link.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 200_000 + b"\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert not link.recv(100).startswith(b"HTTP/1.1 200")
+    assert console.get("session").status_code == 200
+
+
+class Slow:
+    """The port `Tables`, whose store answers when it is let."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.go, self.asked = inner, threading.Event(), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def moves(self, name: str | None, most: int) -> list[Move]:
+        self.asked += 1
+        if not self.go.wait(20):
+            raise TransientError("nobody let it")
+        return []
+
+
+@contextlib.contextmanager
+def slow(within: float) -> Iterator[tuple[Running, Slow]]:
+    desk = lively_desk()
+    found = Slow(desk.tables)
+    stand_in: Any = found
+    bare: Desk = replace(desk, tables=stand_in)
+    calls = Calls({**BOUNDS, "tables": Bounds(threads=3, waiting=5, within=within)})
+    with running(desk=bare, calls=calls) as console:
+        yield console, found
+        found.go.set()
+
+
+def test_a_slow_store_keeps_few_threads_and_no_other_part_waiting() -> None:
+    with slow(within=15) as (console, store), ThreadPoolExecutor(40) as pool:
+        asked = [pool.submit(console.get, "offsets/moves") for _ in range(40)]
+        refused = [each.result() for each in asked_until(asked, 32)]
+        assert {each.status_code for each in refused} == {503}
+        assert refused[0].headers["retry-after"]
+        assert refused[0].json()["type"] == "about:blank#busy"
+        assert store.asked == 3
+        began = time.monotonic()
+        assert console.get("overview").status_code == 200
+        assert console.get("configuration").status_code == 200
+        assert time.monotonic() - began < 3
+        store.go.set()
+        assert sorted({each.result().status_code for each in asked}) == [200, 503]
+
+
+def asked_until(asked: list[Any], count: int) -> list[Any]:
+    until = time.monotonic() + 15
+    while time.monotonic() < until:
+        done = [each for each in asked if each.done()]
+        if len(done) >= count:
+            return done
+        time.sleep(0.02)
+    raise AssertionError(f"only {len(done)} answers")
+
+
+def test_an_answer_that_does_not_come_is_said_to_be_overdue() -> None:
+    with slow(within=0.3) as (console, store):
+        answer = console.get("offsets/moves")
+        assert (answer.status_code, answer.json()["type"]) == (504, "about:blank#overdue")
+        for _ in range(8):  # its thread is kept, and what waits in vain is forgotten
+            console.get("offsets/moves")
+        assert store.asked <= 3
+
+
+def test_a_defect_is_an_answer_without_its_text(capfd: pytest.CaptureFixture[str]) -> None:
+    desk = lively_desk()
+
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise ValueError("hunter2 is the value of a row")
+
+    stand_in: Any = Broken()
+    with running(desk=replace(desk, messages=stand_in)) as console:
+        answer = console.get("messages?entity=queue")
+        assert (answer.status_code, answer.json()["type"]) == (500, "about:blank#defect")
+        assert answer.headers["content-security-policy"]
+        assert console.get("overview").status_code == 200
+    said = capfd.readouterr()
+    assert "hunter2" not in answer.text + said.out + said.err
+    assert answer.json()["request"] in said.out + said.err
+    assert "Traceback" not in said.out + said.err
+
+
+ENDED = b"\r\n0\r\n\r\n"
+
+
+async def _stream(
+    port: int, seconds: float, headers: str = "", enough: Callable[[bytes], bool] = lambda found: found.endswith(ENDED)
+) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
+    writer.write(f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+    found, until = b"", time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not enough(found):
+        try:
+            part = await asyncio.wait_for(reader.read(2**20), left)
+        except TimeoutError:
+            break
+        if not part:
+            break
+        found += part
+    writer.close()
+    return found.decode("utf-8", "replace")
+
+
+def events_of(text: str) -> list[tuple[str, int, Any]]:
+    """Of a stream in chunks: kind, number and document."""
+    body = text.partition("\r\n\r\n")[2]
+    whole, rest = "", body.encode()
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        try:
+            length = int(size, 16)
+        except ValueError:
+            break
+        whole, rest = whole + rest[:length].decode("utf-8", "replace"), rest[length + 2 :]
+    found = []
+    for block in whole.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
+        if "data" in lines:
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append((lines["event"], int(lines["id"]), json.loads(lines["data"])))
+    return found
+
+
+def test_a_stream_says_all_and_then_what_has_changed() -> None:
+    with running(tables=40, look_every=0.2) as console:
+        time.sleep(0.6)
+        console.post("tables/hr.v1.Absences/pause", {})
+        found = events_of(asyncio.run(_stream(console.port, 8, enough=lambda found: found.count(b"event: tables") > 3)))
+    kinds = [kind for kind, *_ in found]
+    assert kinds[:3] == ["overview", "tables", "operations"]
+    assert found[1][2]["complete"] is True
+    assert len(found[1][2]["items"]) == 40
+    later = [document for kind, _, document in found[3:] if kind == "tables"]
+    assert later
+    assert all(not each["complete"] and 0 < len(each["items"]) < 40 for each in later)
+    assert "dbo.Straße" not in {each["table"] for document in later for each in document["items"]}  # always idle
+
+
+def test_a_stream_that_comes_again_gets_what_it_missed() -> None:
+    with running(tables=40, look_every=0.2) as console:
+
+        def some(headers: str = "") -> list[tuple[str, int, Any]]:
+            return events_of(asyncio.run(_stream(console.port, 8, headers, lambda found: found.count(b"event: ") > 3)))
+
+        found = some()
+        last = found[-1][1]
+        again, stale = some(f"Last-Event-ID: {last}\r\n"), some("Last-Event-ID: 999999\r\n")
+    assert again
+    assert all(number > last for _, number, _ in again)
+    assert not any(document.get("complete") for kind, _, document in again if kind == "tables")
+    assert stale[1][2]["complete"] is True
+
+
+def test_a_quiet_stream_shows_that_it_lives() -> None:
+    with running(look_every=60, events=Events(heartbeat=0.2)) as console:
+        found = asyncio.run(_stream(console.port, 8, enough=lambda found: found.count(b": still there") >= 2))
+    assert found.count(": still there") >= 2
+
+
+def test_two_hundred_streams_are_served_and_too_many_are_refused() -> None:
+    async def many(port: int) -> list[str]:
+        return await asyncio.gather(*(_stream(port, 5) for _ in range(210)))
+
+    with running(tables=20, look_every=0.5, events=Events(most=200)) as console:
+        time.sleep(1)
+        found = asyncio.run(many(console.port))
+        served = [each for each in found if each.startswith("HTTP/1.1 200")]
+        assert len(served) == 200
+        assert all(any(kind == "overview" for kind, *_ in events_of(each)) for each in served)
+        assert sum(each.startswith("HTTP/1.1 503") for each in found) == 10
+        until = time.monotonic() + 5
+        while console.served.events.readers and time.monotonic() < until:
+            time.sleep(0.05)
+        assert console.served.events.readers == 0
+        assert console.get("overview").status_code == 200
+
+
+def test_a_stream_that_nobody_reads_is_let_go() -> None:
+    with running(tables=1000, look_every=0.05, protocol=Impatient) as console, connected(console) as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        link.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until = time.monotonic() + 3
+        while not console.served.events.readers and time.monotonic() < until:
+            time.sleep(0.05)
+        assert console.served.events.readers == 1
+        until = time.monotonic() + 12
+        while console.served.events.readers and time.monotonic() < until:
+            time.sleep(0.1)
+        assert console.served.events.readers == 0
+
+
+def test_a_stop_does_not_wait_for_streams() -> None:
+    with ThreadPoolExecutor(5) as pool, running(look_every=0.5) as console:
+        streams = [pool.submit(lambda: asyncio.run(_stream(console.port, 30))) for _ in range(5)]
+        until = time.monotonic() + 5
+        while console.served.events.readers < 5 and time.monotonic() < until:
+            time.sleep(0.05)
+        began = time.monotonic()
+        console.served.events.stop()
+        assert all(each.result().startswith("HTTP/1.1 200") for each in streams)
+        assert time.monotonic() - began < 5
