@@ -35,7 +35,8 @@ log = structlog.get_logger(__name__)
 class Watched(Generic[T]):
     """`load` reads `path`, or raises ConfigurationError with every problem. Create this before the first load: content counts as new from here.
 
-    In `with watched(take):` a thread calls `take` with each valid configuration that follows.
+    In `with watched(take):` a thread calls `take` with each valid configuration that follows. `with watched(take, refused):` it also calls `refused`
+    with the problems of each that is not.
     """
 
     def __init__(self, path: Path, load: Callable[[], T], *, seconds: float = LOOK_SECONDS) -> None:
@@ -43,13 +44,16 @@ class Watched(Generic[T]):
         self.load = load
         self._taken = self._seen = _content(self._path)
         self._take: Callable[[T], None] = lambda settings: None
+        self._refused: Callable[[ConfigurationError], None] = lambda error: None
         self._usable = True
         self._stop = threading.Event()
         watch = partial(repeat, self.look, "configuration", self._stop, every=seconds)
         self._thread = threading.Thread(target=watch, name="configuration", daemon=True)
 
-    def __call__(self, take: Callable[[T], None]) -> Self:
-        self._take = take
+    def __call__(
+        self, take: Callable[[T], None], refused: Callable[[ConfigurationError], None] = lambda error: None
+    ) -> Self:
+        self._take, self._refused = take, refused
         return self
 
     def __enter__(self) -> Self:
@@ -77,6 +81,7 @@ class Watched(Generic[T]):
                 hint=error.hint or _CORRECT,
             )
             self._usable = False
+            self._refused(error)
             return
         if not self._usable:
             log.info(USABLE_AGAIN, file=str(self._path))

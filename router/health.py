@@ -65,6 +65,12 @@ class Reports:
         with self._guard:
             self._past = replace(self._past, replaced=self._past.replaced + Counter({reason: 1}))
 
+    def begin(self, topics: frozenset[str]) -> None:
+        """From now on messages are sent to these topics; those that workers knew before no longer count."""
+        self.start.topics = topics
+        with self._guard:
+            self._past = replace(self._past, topics=frozenset())
+
     def figures(self) -> Figures:
         """All together. A worker that no longer reports has stood still since its last report."""
         with self._guard:
@@ -76,6 +82,7 @@ class Reports:
                 fills=own_figures.fills,
                 waiting=own_figures.waiting,
                 topics=found.topics | own_figures.topics,
+                not_in_force=own_figures.not_in_force,
             )
             for worker, (at, figures) in self._told.items():
                 own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")

@@ -93,6 +93,11 @@ BEHIND = Metric(
     "Sessions that go on without an output which is away or slow, and give it later what it misses.",
     ("output",),
 )
+IN_FORCE = Metric(
+    "dstream_router_configuration_in_force",
+    "gauge",
+    "0 while the configuration file cannot be used, or what it names cannot be opened, so that the previous one stays in force; else 1.",
+)
 BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
 SETTLED = Metric(
     "dstream_router_settle_seconds",
@@ -103,7 +108,7 @@ SETTLED = Metric(
 METRICS = (
     *(ROUTED, DEAD_LETTERED, RETRIES, LOST, SESSIONS_LOST, RECEIVING, TOPICS_AWAY, UP, PARKED, STOPPED),
     *(FILTERED, BEHIND),
-    *(READY, SLOTS, BUSY, THROTTLED, WAITING, REPLACED, MEMORY, FILL, BATCHES, SETTLED),
+    *(IN_FORCE, READY, SLOTS, BUSY, THROTTLED, WAITING, REPLACED, MEMORY, FILL, BATCHES, SETTLED),
 )
 
 
@@ -126,6 +131,7 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield STOPPED(figures.stopped)
     yield FILTERED(figures.filtered)
     yield from (BEHIND(count, output) for output, count in sorted(figures.behind.items()))
+    yield IN_FORCE(int(figures.not_in_force is None))
     yield READY(int(figures.ready() is None))
     yield SLOTS(figures.slots)
     yield BUSY(figures.busy)

@@ -111,6 +111,12 @@ class _Worker:
     spoke: bool = False
     unheard: float = 0.0
     figures: Figures | None = None
+    settings: RouterSettings | None = None
+    """Those that the process was started with."""
+    started: bool = False
+    """It routes."""
+    leaving: float | None = None
+    """When it was asked to stop for a successor with other settings."""
 
     def stuck(self) -> str | None:
         """Why the process counts as lost."""
@@ -131,6 +137,8 @@ class _Worker:
         """Reads the reports of the process; runs in a thread of its own."""
         self.spoke, self.unheard = True, 0.0
         match word:
+            case Started():
+                self.started = True
             case Failed(error):
                 self.error = error
             case Reported(figures):
@@ -161,6 +169,8 @@ class Workers:
         self._clock = clock
         self._workers = [_Worker(number) for number in range(1, settings.workers + 1)]
         self._begun = False
+        self._taking_over = threading.Condition()
+        self._over = False
         self._awake = Awake(clock, BLINK)
         self._ran = 0.0
 
@@ -181,12 +191,25 @@ class Workers:
                 self._start(worker)
             while not stop.wait(POLL):
                 self._look()
+                self._replace_for_settings()
             return self._drain()
         except DStreamError:
             self._drain()
             raise
         finally:
             self.kill()
+            with self._taking_over:
+                self._over = True
+                self._taking_over.notify_all()
+
+    def take_over(self, settings: RouterSettings) -> bool:
+        """Replace the workers one after the other by workers with these settings, whose `workers` count no longer. Returns once all of them route, or
+        False at the end. For another thread than that of `run`."""
+        with self._taking_over:
+            self._settings = settings
+            while not self._over and not all(each.started and each.settings is settings for each in self._workers):
+                self._taking_over.wait()
+            return not self._over
 
     def kill(self) -> None:
         """End what still runs, at once."""
@@ -198,12 +221,13 @@ class Workers:
     def _start(self, worker: _Worker) -> None:
         level, format = logging_as_configured()
         worker.error, worker.figures, worker.began = None, None, self._clock()
+        worker.settings, worker.started, worker.leaving = self._settings, False, None
         worker.spoke, worker.unheard = False, 0.0
         worker.process = process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         assert process.stdout is not None
-        order = pickle.dumps(WorkerOrder(worker.number, self._settings, level, format, self._latest, self._begun))
+        order = pickle.dumps(WorkerOrder(worker.number, worker.settings, level, format, self._latest, self._begun))
         worker.listener = threading.Thread(
             target=self._listen, args=(worker, process.stdout, order), name=f"worker-{worker.number}", daemon=True
         )
@@ -231,11 +255,40 @@ class Workers:
                 if now >= worker.again_at:
                     self._start(worker)
             elif worker.process.poll() is not None:
-                self._mourn(worker, self._buried(worker))
+                status = self._buried(worker)
+                if worker.leaving is None:
+                    self._mourn(worker, status)
+                else:
+                    self._left(worker, status)
             else:
                 worker.unheard += self._ran - before
                 if (reason := worker.stuck()) is not None:
                     self._replace(worker, reason)
+
+    def _replace_for_settings(self) -> None:
+        """Ask one worker with older settings to leave, once all others route."""
+        with self._taking_over:
+            self._taking_over.notify_all()
+        leaving = next((worker for worker in self._workers if worker.leaving is not None), None)
+        if leaving is not None:
+            if leaving.process is not None and self._clock() - (leaving.leaving or 0.0) > self._grace:
+                leaving.process.kill()
+            return
+        older = [worker for worker in self._workers if worker.process and worker.settings is not self._settings]
+        if older and all(worker.started for worker in self._workers if worker is not older[0]):
+            older[0].leaving = self._clock()
+            self._ask_to_stop(older[0])
+
+    def _left(self, worker: _Worker, status: int) -> None:
+        """It has made room for one with other settings."""
+        if status != 0:
+            log.error("worker did not stop cleanly", worker=worker.number, status=status)
+        self._start(worker)
+
+    @staticmethod
+    def _ask_to_stop(worker: _Worker) -> None:
+        """In a thread: a worker that stands still may not have read its settings yet, and nobody else must wait for it."""
+        threading.Thread(target=worker.tell, args=(STOP,), name=f"stop-{worker.number}", daemon=True).start()
 
     def _replace(self, worker: _Worker, reason: str) -> None:
         """End a worker that hangs, with the stacks of its threads in the log if it can still write them."""
@@ -303,8 +356,8 @@ class Workers:
         """Ask all to stop and wait; 1 when one did not end cleanly in time."""
         running = [worker for worker in self._workers if worker.process is not None]
         for worker in running:
-            # In a thread: a worker that stands still may not have read its settings yet, and the others must not wait for it.
-            threading.Thread(target=worker.tell, args=(STOP,), name=f"stop-{worker.number}", daemon=True).start()
+            if worker.leaving is None:  # it would take a second word for the order to end at once
+                self._ask_to_stop(worker)
         deadline = self._clock() + self._grace
         statuses = [self._ended(worker, deadline) for worker in running]
         for worker, status in zip(running, statuses, strict=True):

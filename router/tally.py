@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -124,6 +124,8 @@ class Figures:
     """Used shares of the quotas of queue and topics, as far as they are checked."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Messages in the ingest queue by state, as far as they are checked."""
+    not_in_force: str | None = None
+    """Why the changed configuration is not in force."""
 
     def ended(self) -> Figures:
         """What remains when the process has ended: its counts, without its state."""
@@ -140,6 +142,7 @@ class Figures:
             busy=0,
             behind={},
             memory={},
+            not_in_force=None,
         )
 
     def __add__(self, other: Figures) -> Figures:
@@ -169,6 +172,7 @@ class Figures:
             {**self.memory, **other.memory},
             {**self.fills, **other.fills},
             {**self.waiting, **other.waiting},
+            self.not_in_force or other.not_in_force,
         )
 
     def alive(self) -> str | None:
@@ -201,6 +205,8 @@ class Figures:
             yield f"{self.stopped} {_AT_POISON}"
         if self.failing:
             yield f"{self.failing} {_FAILING}"
+        if self.not_in_force is not None:
+            yield self.not_in_force
 
     @property
     def receives(self) -> bool:
@@ -236,6 +242,8 @@ class Tally:
     """Returns the sessions that are held without a slot, or fail; called from any thread."""
     interrupted: Callable[[], str | None] = lambda: None
     """Returns why nothing can be received; called from any thread."""
+    not_in_force: str | None = None
+    """Why the changed configuration is not in force."""
     worker: int = 1
     """The number of this process."""
     clock: Callable[[], float] = time.monotonic
@@ -267,6 +275,17 @@ class Tally:
             known = self._outages.get(topic)
             since = now if known is None or now - known.last > _FORGOTTEN_SECONDS else known.since
             self._outages[topic] = _Outage(since, now, why)
+
+    def begin(self, topics: frozenset[str], slots: int) -> None:
+        """So many slots begin to route to these topics, in the place of those before them."""
+        with self._guard:
+            self.topics, self.slots = topics, slots
+            self._turns, self._opening = {}, self._awake()
+
+    def forget_outputs_besides(self, outputs: Collection[str]) -> None:
+        """The others are not in use any more: that one of their topics was unavailable no longer matters."""
+        with self._guard:
+            self._outages = {each: why for each, why in self._outages.items() if parts_of_spot(each)[0] in outputs}
 
     def topic_added(self, topic: str) -> None:
         """From now on messages are sent to it."""
@@ -376,6 +395,7 @@ class Tally:
                 memory={} if resident is None else {self.worker: resident},
                 fills=self._fills,
                 waiting=self._waiting,
+                not_in_force=self.not_in_force,
             )
 
     def _still(self) -> Stillness:

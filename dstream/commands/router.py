@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
-from dstream.starting import announced, loaded, prepared, started
+from dstream.starting import announced, loaded, started, watching
 
 ROUTER_STOPS_WITHIN = 19.5
 """Seconds. Its slots have 18 to finish what they hold, its workers 19; Kubernetes kills after 30, and the promise is 20."""
@@ -14,12 +14,12 @@ ROUTER_STOPS_WITHIN = 19.5
 def router(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
     """Run stage 2, queue to topics, until stopped.
 
-    For a message to an unknown topic it reads the configuration file again.
+    Edits of the configuration file take effect while it runs, except for the queue that it receives from.
     """
     from dstream.config import load_router
     from dstream.config_watch import Latest
 
-    settings = prepared(load_router, config, log_level, log_format)
+    settings, watched = watching(load_router, config, log_level, log_format)
     announced("router", config, settings)
     latest = Latest(config.absolute(), partial(loaded, load_router, config.absolute()))
-    return started("router.app", settings, within=ROUTER_STOPS_WITHIN, latest=latest)
+    return started("router.app", settings, within=ROUTER_STOPS_WITHIN, latest=latest, watched=watched)

@@ -108,8 +108,9 @@ class Outputs:
         """Of all streams that the configuration names; see router/spots.py."""
         return frozenset(spot(key, each.name) for each in self.opened.values() for key in each.streams)
 
-    def open(self, stop: threading.Event) -> None:
-        """Provide each place, and open each once. Raises as the outputs do, and Stopped once `stop` is set."""
+    def open(self, stop: threading.Event, *, firm: Collection[str] = ()) -> None:
+        """Provide each place, and open each once. Raises as the outputs do, and Stopped once `stop` is set. `firm`: a lasting fault of one of these
+        is raised although another works."""
         if len(self.opened) == 1:
             self._open_one(next(iter(self.opened.values())), stop)
             return
@@ -117,7 +118,7 @@ class Outputs:
         for each in self.opened.values():
             args = (each, start, stop)
             threading.Thread(target=self._attempt, args=args, name=f"open-{each.name}", daemon=True).start()
-        away = dict(self._heard(start, stop))
+        away = dict(self._heard(start, stop, firm))
         with start.guard:
             late, start.left = set(start.left), set()
         for name, error in away.items():
@@ -127,7 +128,7 @@ class Outputs:
             error = TransientError("it has not been opened yet: it does not answer, or it is slow")
             self._tell_away(self.opened[name], error)
 
-    def _heard(self, start: _Start, stop: threading.Event) -> Iterator[tuple[str, DStreamError]]:
+    def _heard(self, start: _Start, stop: threading.Event, firm: Collection[str]) -> Iterator[tuple[str, DStreamError]]:
         """The outputs that cannot be used, as long as a start waits. Raises a fault of the configuration, and what all met if none works."""
         until, works = None, False
         left, met = set(self.opened), list[DStreamError]()
@@ -141,7 +142,7 @@ class Outputs:
             left.discard(name)
             if error is None:
                 works, until = True, until or time.monotonic() + self._within
-            elif isinstance(error, (TransientError, PermanentError)):
+            elif isinstance(error, TransientError) or (isinstance(error, PermanentError) and name not in firm):
                 met.append(_naming(name, error))
                 yield name, error
             else:

@@ -102,7 +102,7 @@ class Slots:
     def run(self) -> int:
         """Run until `stop`: 0 when all slots ended in time, else 1. When an error ended a slot, or one hangs, sets `stop` and raises."""
         known = (publishers.label(topic) for publishers in self._outputs.values() for topic in publishers.topics)
-        self._tally.topics, self._tally.slots = frozenset(known), self._settings.slots
+        self._tally.begin(frozenset(known), self._settings.slots)
         self._tally.held, self._tally.interrupted = self._held, self._interruption.lasting
         self._tally.behind = self._behind.sessions
         threads = self._started()

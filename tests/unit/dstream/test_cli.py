@@ -294,7 +294,7 @@ def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_pre
 def test_a_failing_stage_is_told_in_lines(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, lines: list[str]
 ) -> None:
-    def stage(settings: Any, stop: Any, latest: Any) -> int:
+    def stage(settings: Any, stop: Any, **later: Any) -> int:
         raise error
 
     stand_in(monkeypatch, "router.app", stage)
@@ -306,7 +306,7 @@ def test_a_failing_stage_is_told_in_lines(
 def test_an_unexpected_error_is_one_line_of_the_log_with_its_traceback_and_secrets_masked(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, level: str
 ) -> None:
-    def stage(settings: Any, stop: Any, latest: Any) -> int:
+    def stage(settings: Any, stop: Any, **later: Any) -> int:
         raise ValueError(f"login with {settings.source.connection_string.get_secret_value()}")
 
     stand_in(monkeypatch, "router.app", stage)
@@ -320,7 +320,7 @@ def test_an_unexpected_error_is_one_line_of_the_log_with_its_traceback_and_secre
 
 
 def test_an_unexpected_error_is_told_in_text_as_well(run: Run, existing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stage(settings: Any, stop: Any, latest: Any) -> int:
+    def stage(settings: Any, stop: Any, **later: Any) -> int:
         raise ValueError(SECRET)
 
     stand_in(monkeypatch, "router.app", stage)

@@ -19,6 +19,7 @@ from router.publishing.publishers import MOST_OPEN, OPENED_AT_ONCE
 from router.receiving.parking import PARKED_PER_SLOT
 from router.routing import table
 from router.routing.settings import RouteBlock
+from router.takeover import generation
 from tests.fakes.bus import FakeBroker
 from tests.unit.router.test_restarts import SETTINGS
 
@@ -30,7 +31,7 @@ class Enough(Exception):
 @pytest.fixture
 def provided(monkeypatch: pytest.MonkeyPatch) -> Mock:
     asked = Mock(side_effect=Enough)
-    monkeypatch.setattr(wiring, "provide_descriptors", asked)
+    monkeypatch.setattr(generation, "provide_descriptors", asked)
     return asked
 
 
@@ -83,7 +84,7 @@ def test_a_router_creates_opens_and_routes_on_any_bus(monkeypatch: pytest.Monkey
     bus, topic, stop = FakeBroker(), "a.b.c.events", threading.Event()
     for module in (wiring, registry):
         monkeypatch.setattr(module, "bus_of", lambda settings, *, proven=False: bus)
-    monkeypatch.setattr(wiring, "provide_descriptors", lambda needed: None)
+    monkeypatch.setattr(generation, "provide_descriptors", lambda needed: None)
     ended: list[int] = []
     bodies = [b"%d" % number for number in range(20)]
 
@@ -119,7 +120,7 @@ def test_the_first_news_is_what_the_start_has_read() -> None:
     """Reading the configuration again would delay the first receive by seconds."""
     table = TableName("dbo", "Later")
     latest = Mock(return_value=SETTINGS.model_copy(update={"topics": {"later": table}}))
-    news = wiring._News(SETTINGS, latest)
+    news = generation.News(SETTINGS, latest)
     first = news()
     latest.assert_not_called()
     assert first == (frozenset(SETTINGS.topics), SETTINGS.selection)

@@ -1,0 +1,1 @@
+"""An edited configuration, taken over by a running router."""
