@@ -33,15 +33,16 @@ _HINT = (
 
 
 class Guard:
-    """Limits the calls of one link, which are made one after the other. `where`: the namespace.
+    """Limits the calls of one link, which are made one after the other. `where`: the namespace, whose text is told; links that are made with the same
+    object are cut together (`cut_calls`).
 
     `handle`: the SDK's sender or receiver whose socket is shut down; None before there is one.
     """
 
-    __slots__ = ("_doing", "_over", "_seconds", "_until", "_where", "connecting", "handle")
+    __slots__ = ("_doing", "_over", "_seconds", "_until", "connecting", "handle", "where")
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, where: object) -> None:
+        self.where = where
         self._doing = ""
         self._seconds = self._until = 0.0
         self._over = False
@@ -70,7 +71,7 @@ class Guard:
         return seconds
 
     def overdue(self) -> TransientError:
-        return TransientError(f"{self._doing}: {self._where} did not answer within {self._seconds:g} s", hint=_HINT)
+        return TransientError(f"{self._doing}: {self.where} did not answer within {self._seconds:g} s", hint=_HINT)
 
     def __enter__(self) -> Self:
         self._over = False
@@ -136,11 +137,11 @@ class _Watch:
         with self._changed:
             self._calls.pop(guard, None)
 
-    def cut_all(self) -> None:
+    def cut_at(self, where: object) -> None:
         with self._changed:
-            for guard in self._calls:
+            for guard in [guard for guard in self._calls if guard.where is where]:
+                del self._calls[guard]
                 guard.cut()
-            self._calls.clear()
 
     def cut(self, guards: Iterable[Guard]) -> None:
         with self._changed:
@@ -167,9 +168,9 @@ class _Watch:
 _watch = _Watch()
 
 
-def cut_calls() -> None:
-    """End every call of this process that is under way, as if its time were up: for a stop, where nothing is in flight."""
-    _watch.cut_all()
+def cut_calls(where: object) -> None:
+    """End every call that is under way on links that were made with this very object, as if its time were up."""
+    _watch.cut_at(where)
 
 
 def cut_calls_of(guards: Iterable[Guard]) -> None:

@@ -390,7 +390,7 @@ class Bus(Protocol):
         ...
 
     def cut_calls(self) -> None:
-        """End every call that this process has in flight at the bus, from any thread: it raises TransientError."""
+        """End every call in flight of the senders and receivers that this object made, from any thread: it raises TransientError."""
         ...
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from common.servicebus.errors import translated
 
 def listen(address: ServiceBusAddress, queue: str, *, sessions: bool) -> None:
     """Raises TransientError or EntityUnavailable, as opening a receiver does."""
-    client, guard = open_client(address, try_timeout=OPEN_TIMEOUT), Guard(str(address))
+    client, guard = open_client(address, try_timeout=OPEN_TIMEOUT), Guard(address)
     session = f"dstream-check-{uuid.uuid4()}" if sessions else None
     # The SDK gives a link credit only when it is read from (azure-servicebus 7.15), and this one never is.
     receiver = client.get_queue_receiver(queue, session_id=session, keep_alive=None)

@@ -95,8 +95,8 @@ class ServiceBus:
         return QueueReceivers(self.address, queue, sessions=sessions, ahead=ahead, proven=proven or self._proven)
 
     def cut_calls(self) -> None:
-        """Those of all namespaces: one thread watches the calls of a process."""
-        cut_calls()
+        """Those of this object; another one of the same namespace keeps its own."""
+        cut_calls(self.address)
 
     def close(self) -> None:
         """Close the identity, if there is one. Senders and receivers are closed where they were opened."""

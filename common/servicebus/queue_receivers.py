@@ -48,7 +48,7 @@ class QueueReceivers:
     def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
         waits = Waiting(give_up)
         seconds = max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT
-        client, guard = open_client(self._address, try_timeout=seconds), Guard(str(self._address))
+        client, guard = open_client(self._address, try_timeout=seconds), Guard(self._address)
         receiver = self.made_by(
             client,
             session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,

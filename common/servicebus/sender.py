@@ -84,7 +84,7 @@ class BusSender:
         self._sender: ServiceBusSender | None = None
         self._used = 0.0
         self._used_before = False
-        self._guard = Guard(str(address))
+        self._guard = Guard(address)
         self._left: TimeLeft = for_ever
         self._sending, self._opening = f"sending to {entity}", f"opening a sender for {entity}"
 

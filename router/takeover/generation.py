@@ -113,13 +113,17 @@ class Generation:
             routing=self._table,
             ahead=ahead.bytes,
             news=News(settings, self._latest),
-            cut=self.outputs.cut_calls,
+            cut=self._cut_all,
         ).run()
 
     def abandon(self) -> None:
         self.over.set()
 
     def cut(self) -> None:
+        self.outputs.cut_calls()
+
+    def _cut_all(self) -> None:
+        self._source.cut_calls()
         self.outputs.cut_calls()
 
     def close(self) -> None:

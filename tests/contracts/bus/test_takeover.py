@@ -1,0 +1,268 @@
+"""The router's configuration edited under traffic, on emulated namespaces through the unmodified SDK: nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient
+from pydantic import SecretStr
+
+from common.message import Message
+from common.servicebus.namespace import ServiceBus
+from emulators.servicebus.faults.catalogue import SendsRefused
+from emulators.servicebus.server import ServiceBusEmulator
+from router.app import run
+from router.routing.settings import RouteBlock
+from router.settings import RouterSettings
+from router.takeover.follow import Refuse, Take
+from router.tally import Tally
+from tests.contracts.bus.test_fan_out import to_both
+from tests.contracts.bus.test_router import PERSONS, QUICK, change, left, put, settings
+from tests.contracts.bus.test_router_faults import waited_for
+from tests.contracts.bus.test_workers import Router, eventually
+
+LANES = 6
+
+
+@pytest.fixture
+def far() -> Iterator[ServiceBusEmulator]:
+    with ServiceBusEmulator() as running:
+        yield running
+
+
+class File:
+    """A `router.takeover.follow.Watch`, edited by hand."""
+
+    take: Take
+
+    def __call__(self, take: Take, refused: Refuse) -> AbstractContextManager[object]:
+        self.take = take
+        return nullcontext()
+
+
+class Traffic:
+    """Messages of several sessions, sent to the ingest queue until it is stopped."""
+
+    def __init__(self, emulator: ServiceBusEmulator, topic: str = PERSONS) -> None:
+        self._emulator, self._topic = emulator, topic
+        self.count = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Traffic:
+        put(self._emulator, [self._next() for _ in range(20)])
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._over.set()
+        self._thread.join(60)
+
+    def _next(self) -> Message:
+        number, self.count = self.count, self.count + 1
+        return change(self._topic, number, f"lane/{number % LANES}")
+
+    def _run(self) -> None:
+        with closing(
+            ServiceBus.from_connection_string(self._emulator.connection_string).sender("ingest-queue")
+        ) as sender:
+            while not self._over.wait(0.02):
+                sender.send([self._next() for _ in range(10)])
+
+
+@contextmanager
+def routing(chosen: RouterSettings) -> Iterator[tuple[File, Tally]]:
+    """A router in this process; it ends cleanly."""
+    stop, tally, file, ended = threading.Event(), Tally(), File(), list[int]()
+    thread = threading.Thread(target=lambda: ended.append(run(chosen, stop, pace=QUICK, tally=tally, watched=file)))
+    thread.start()
+    try:
+        waited_for(lambda: hasattr(file, "take") and tally.figures().receives)
+        yield file, tally
+    finally:
+        stop.set()
+        thread.join(30)
+    assert ended == [0]
+
+
+def numbers(emulator: ServiceBusEmulator, topic: str) -> dict[str, list[int]]:
+    """What arrived, by session."""
+    found: dict[str, list[int]] = {}
+    with (
+        ServiceBusClient.from_connection_string(emulator.connection_string) as client,
+        client.get_subscription_receiver(topic, "sub1", receive_mode="receiveanddelete", prefetch_count=500) as reader,
+    ):
+        while more := reader.receive_messages(500, max_wait_time=1):
+            for each in more:
+                found.setdefault(each.session_id or "", []).append(int((each.message_id or "").rpartition("-")[2]))
+    return found
+
+
+def in_order(found: dict[str, list[int]]) -> bool:
+    return all(one < other for lane in found.values() for one, other in pairwise(lane))
+
+
+def all_of(found: dict[str, list[int]]) -> list[int]:
+    return sorted(number for lane in found.values() for number in lane)
+
+
+def reloaded(tally: Tally, chosen: RouterSettings) -> Callable[[], bool]:
+    return lambda: tally.slots == chosen.slots
+
+
+def test_an_output_that_is_added_gets_changes_from_then_on_and_one_that_is_removed_none(
+    emulator: ServiceBusEmulator, far: ServiceBusEmulator
+) -> None:
+    alone, both = settings(emulator, ordering="key", slots=7), to_both(emulator, far, ordering="key", slots=8)
+    with Traffic(emulator) as traffic, routing(alone) as (file, tally):
+        waited_for(lambda: tally.routed.total() > 100)
+        before = traffic.count
+        file.take(both)
+        waited_for(lambda: tally.slots == 8)
+        waited_for(lambda: any(topic.startswith("stream") or "stream" in topic for topic in tally.routed))
+        between = traffic.count
+        time.sleep(0.5)
+        file.take(alone)
+        waited_for(lambda: tally.slots == 7)
+        after = traffic.count
+        time.sleep(0.5)
+        traffic.__exit__()
+        waited_for(lambda: left(emulator) == (0, 0))
+    near, added = numbers(emulator, PERSONS), numbers(far, PERSONS)
+    assert in_order(near)
+    assert in_order(added)
+    assert all_of(near) == list(range(traffic.count))
+    assert tally.routed[PERSONS] == traffic.count  # and so nothing twice
+    got = all_of(added)
+    assert set(range(between, between + 20)) <= set(got)
+    assert min(got) > before - 200
+    assert max(got) <= after + 200
+
+
+@pytest.mark.parametrize("edits", [30])
+def test_edits_in_quick_succession_under_load_lose_nothing(
+    emulator: ServiceBusEmulator, far: ServiceBusEmulator, edits: int
+) -> None:
+    alone, both = settings(emulator, ordering="key", slots=7), to_both(emulator, far, ordering="key", slots=8)
+    with Traffic(emulator) as traffic, routing(alone) as (file, tally):
+        for number in range(edits):
+            file.take(both if number % 2 == 0 else alone)
+            time.sleep((0.0, 0.05, 0.6)[number % 3])
+        file.take(both)
+        waited_for(lambda: tally.slots == 8, seconds=60)
+        traffic.__exit__()
+        waited_for(lambda: left(emulator) == (0, 0), seconds=60)
+    near, there = numbers(emulator, PERSONS), numbers(far, PERSONS)
+    assert in_order(near)
+    assert in_order(there)
+    assert all_of(near) == list(range(traffic.count))
+    assert tally.routed[PERSONS] == traffic.count
+
+
+def test_an_output_that_is_removed_while_it_is_away_frees_the_queue(
+    emulator: ServiceBusEmulator, far: ServiceBusEmulator
+) -> None:
+    alone, both = settings(emulator, ordering="key", slots=7), to_both(emulator, far, ordering="key", slots=8)
+    with routing(both) as (file, tally), Traffic(emulator) as traffic:
+        waited_for(lambda: tally.routed.total() > 100)
+        with far.inject(SendsRefused(PERSONS, "amqp:internal-error")):
+            waited_for(lambda: bool(tally.retries) and left(emulator)[0] > 300)
+            file.take(alone)
+            waited_for(lambda: tally.slots == 7, seconds=30)
+            traffic.__exit__()
+            waited_for(lambda: left(emulator) == (0, 0), seconds=60)
+        assert tally.figures().ready() is None
+        assert tally.behind() == {}
+    near = numbers(emulator, PERSONS)
+    assert in_order(near)
+    assert all_of(near) == list(range(traffic.count))
+
+
+def test_an_output_that_cannot_be_opened_leaves_the_old_configuration_in_force(
+    emulator: ServiceBusEmulator, far: ServiceBusEmulator
+) -> None:
+    wrong = to_both(emulator, far, ordering="key", slots=8)
+    stream = wrong.outputs[0].model_copy(update={"connection_string": _with_another_key(wrong.outputs[0])})
+    wrong = wrong.model_copy(update={"outputs": (stream,)})
+    alone = settings(emulator, ordering="key", slots=7)
+    with routing(alone) as (file, tally), Traffic(emulator) as traffic:
+        file.take(wrong)
+        waited_for(lambda: tally.not_in_force is not None)
+        assert "output stream" in (tally.figures().ready() or "")
+        count = tally.routed.total()
+        waited_for(lambda: tally.routed.total() > count)
+        assert tally.slots == 7
+        file.take(alone)
+        waited_for(lambda: tally.figures().ready() is None)
+        traffic.__exit__()
+        waited_for(lambda: left(emulator) == (0, 0))
+    assert all_of(numbers(emulator, PERSONS)) == list(range(traffic.count))
+
+
+def _with_another_key(output: Any) -> SecretStr:
+    return SecretStr(
+        re.sub("SharedAccessKey=[^;]*", "SharedAccessKey=d3Jvbmc=", output.connection_string.get_secret_value())
+    )
+
+
+def test_a_route_that_changes_holds_from_then_on(emulator: ServiceBusEmulator, far: ServiceBusEmulator) -> None:
+    both = to_both(emulator, far, ordering="key", slots=8)
+    only_far = both.model_copy(
+        update={"slots": 2, "route": (RouteBlock.model_validate({"from": ("*",), "to": ("stream",)}),)}
+    )
+    with routing(both) as (file, tally), Traffic(emulator) as traffic:
+        waited_for(lambda: tally.routed.total() > 200)
+        file.take(only_far)
+        waited_for(lambda: tally.slots == 2)
+        at = tally.routed[PERSONS]
+        time.sleep(0.5)
+        traffic.__exit__()
+        waited_for(lambda: left(emulator) == (0, 0))
+        assert tally.routed[PERSONS] == at
+    there = numbers(far, PERSONS)
+    assert in_order(there)
+    assert all_of(there) == list(range(traffic.count))
+
+
+def test_workers_are_replaced_one_after_the_other_and_a_stop_meanwhile_is_clean(
+    tmp_path: Path, emulator: ServiceBusEmulator
+) -> None:
+    router = Router(tmp_path, emulator)
+    file = tmp_path / "dstream.hcl"
+    try:
+        with Traffic(emulator) as traffic:
+            eventually(lambda: router.said.count("router started") == 2, router)
+            first = set(router.workers())
+            file.write_text(file.read_text().replace("sessions = 2", "sessions = 3\n  nonsense = 1"))
+            eventually(lambda: "the previous one stays in force" in router.said, router)
+            assert set(router.workers()) == first
+            file.write_text(file.read_text().replace("\n  nonsense = 1", ""))
+            eventually(lambda: "configuration reloaded" in router.said, router)
+            assert not set(router.workers()) & first
+            assert len(router.workers()) == 2
+            assert "worker died" not in router.said
+            file.write_text(file.read_text().replace("sessions = 3", "sessions = 4"))
+            eventually(lambda: router.said.count("router stopped") == 3, router)  # the first of the workers has left
+            began = time.monotonic()
+            router.process.terminate()
+            assert router.wait() == 0
+            assert time.monotonic() - began < 20
+        assert [line for line in router.said.splitlines() if "[error" in line] == [
+            line for line in router.said.splitlines() if "the previous one stays in force" in line
+        ]
+    finally:
+        router.process.kill()
+        router.process.wait()
+    with routing(settings(emulator, ordering="key")):
+        waited_for(lambda: left(emulator) == (0, 0), seconds=60)
+    found = numbers(emulator, PERSONS)
+    assert in_order(found)
+    assert all_of(found) == list(range(traffic.count))
