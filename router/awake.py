@@ -6,8 +6,10 @@ looks overdue although nothing stood still. So the time between two reads of thi
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 
 class Awake:
@@ -27,3 +29,24 @@ class Awake:
             self._ran += min(now - self._looked, self._most)
             self._looked = now
             return self._ran
+
+
+@dataclass(frozen=True, slots=True)
+class Stillness:
+    """What has stood still for longest, in words ("slot-3 has not turned"); for how many seconds, and after how many it is stuck."""
+
+    seconds: float = 0.0
+    limit: float = math.inf
+    what: str = ""
+
+    @property
+    def stuck(self) -> bool:
+        return self.seconds > self.limit
+
+    def __str__(self) -> str:
+        return f"{self.what} for {self.seconds:.0f} s"
+
+
+def stillest(found: Iterable[Stillness]) -> Stillness:
+    """The one closest to its limit, or farthest past it."""
+    return max(found, key=lambda still: still.seconds / still.limit, default=Stillness())

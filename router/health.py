@@ -12,9 +12,9 @@ from typing import Literal
 
 from common.observability.health import HealthEndpoint
 from common.observability.health_settings import HealthSettings
-from router.awake import Awake
+from router.awake import Awake, Stillness, stillest
 from router.metrics import samples
-from router.tally import Figures, Stillness, Tally, stillest
+from router.tally import Figures, Tally
 
 TELL_SECONDS = 5.0
 """How often a worker reports to its parent: well within the time between two requests of Prometheus."""

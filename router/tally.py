@@ -5,18 +5,17 @@ Every process counts for itself (`Tally`). Its counts at a moment (`Figures`) ca
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from common.config.blocks import UNLABELLED
 from common.observability.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
-from router.awake import Awake
+from router.awake import Awake, Stillness, stillest
 from router.spots import parts_of_spot, spoken, stood_for
 
 UNKNOWN = "unknown"
@@ -47,27 +46,6 @@ class _Outage:
     since: float
     last: float
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stillness:
-    """What has stood still for longest, in words ("slot-3 has not turned"); for how many seconds, and after how many it is stuck."""
-
-    seconds: float = 0.0
-    limit: float = math.inf
-    what: str = ""
-
-    @property
-    def stuck(self) -> bool:
-        return self.seconds > self.limit
-
-    def __str__(self) -> str:
-        return f"{self.what} for {self.seconds:.0f} s"
-
-
-def stillest(found: Iterable[Stillness]) -> Stillness:
-    """The one closest to its limit, or farthest past it."""
-    return max(found, key=lambda still: still.seconds / still.limit, default=Stillness())
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class BusBrowser:
     def __init__(self, address: ServiceBusAddress, shelf: Shelf) -> None:
         self._address = address
         self._shelf = shelf
-        self._guard = Guard(str(address))
+        self._guard = Guard(address)
         self._client: ServiceBusClient | None = None
         self._handle: Any = None
         self._asked = 0
