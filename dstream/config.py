@@ -83,6 +83,13 @@ def judge(text: str, path: str | Path, environ: Mapping[str, str]) -> list[str]:
     ]
 
 
+def ingester_of(text: str, path: str | Path, environ: Mapping[str, str]) -> IngesterSettings:
+    """The ingester's settings of a file's text. Raises ConfigurationError with the problems of its block."""
+    document = parsed(text, path, environ)
+    bound = ingester.settings.from_document(document)
+    return _settled(document, bound.value, bound.problems)
+
+
 def load_plan(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterBlock]:
     """What `dstream plan` reads: no variable has to be set, except where a name depends on it. Raises ConfigurationError with every problem."""
     document = read(path, environ)

@@ -7,12 +7,13 @@ an edit of another revision than the person saw, and values of secrets.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import unified_diff
 from typing import Protocol
 
 from common.errors import ConfigurationError, DStreamError
+from common.names import TableName
 from common.observability import logs
 from desk.configuring import outputs, secrets, sources
 from desk.configuring.hcl.draft import Draft
@@ -26,8 +27,8 @@ from desk.documents.configuring import Configuration, Edit, Output, OutputOrder,
 _BUSY_SECONDS = 10.0
 _WITHHELD = "# The file is not shown: while it cannot be read, nobody knows where its secrets are.\n"
 
-Matches = Callable[[str], Mapping[str, Sequence[str]]]
-"""The tables that each entry of `tables` means now, by the entry; without those that are not known. Takes the text, and seconds at most."""
+Matches = Callable[[str], Sequence[TableName]]
+"""The tables that patterns of a text match now; empty where that is not known. Takes seconds at most."""
 
 Change = Callable[[Draft], list[str]]
 

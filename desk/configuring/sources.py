@@ -5,7 +5,7 @@ Refuses what would leave an override behind that nobody reads. Says when values 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from common.errors import ConfigurationError, PermanentError
@@ -24,8 +24,8 @@ HIDES = ("columns", "exclude_columns", "mask", "filter", "skip_operations", "ski
 _NAME = "table_name"
 
 
-def sources(draft: Draft, matches: Mapping[str, Sequence[str]]) -> list[Source]:
-    """`matches`: the tables of each entry, as far as they are known."""
+def sources(draft: Draft, matched: Sequence[TableName]) -> list[Source]:
+    """`matched`: the tables that patterns match now, as far as they are known."""
     ingester = _ingester(draft)
     found = list[Source]()
     overrides = {_key(name): path for name, path in _overrides(draft, ingester)}
@@ -38,18 +38,31 @@ def sources(draft: Draft, matches: Mapping[str, Sequence[str]]) -> list[Source]:
             Source(
                 name=text,
                 kind=_kind(meant),
-                matches=list(matches.get(text, ())),
+                matches=_matches(meant, matched, _selection(draft, ingester)),
                 settings=_shown(draft, override),
                 line=line if override is None else draft.block(override).line,
             )
         )
     for path in overrides.values():
         name = str(draft.block(path).value_of(_NAME))
-        matched = list(matches.get(name, ()))
         found.append(
-            Source(name=name, kind="table", matches=matched, settings=_shown(draft, path), line=draft.block(path).line)
+            Source(
+                name=name,
+                kind="table",
+                matches=_matches(_entry(name), (), _selection(draft, ingester)),
+                settings=_shown(draft, path),
+                line=draft.block(path).line,
+            )
         )
     return found
+
+
+def _matches(meant: Entry, matched: Sequence[TableName], selection: TableSelection) -> list[str]:
+    if isinstance(meant, TableName):
+        return [] if selection.excluding(meant) else [meant.key]
+    if isinstance(meant, Exclusion):
+        return []
+    return [each.key for each in matched if meant.matches(each) and selection.excluding(each) is None]
 
 
 def put_source(draft: Draft, order: SourceOrder, *, new: bool) -> list[str]:

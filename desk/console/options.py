@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from desk.configuring.edited import Judge
+from desk.configuring.making import Reads
 from desk.console.access import Access
 from desk.console.http.serving import Tls
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`scrape`: health ports; none: those of the configuration. `grpc_port`: None: gRPC is not served. `audit_file`: None: the default place."""
+    """`scrape`: health ports; none: those of the configuration. `grpc_port`: None: gRPC is not served. `audit_file`: None: the default place.
+
+    `configmap`: NAMESPACE/NAME[/KEY] of the configuration in a cluster. `judge`, `reads`: of a configuration's text; None: it cannot be edited.
+    """
 
     access: Access
     port: int
@@ -23,3 +28,6 @@ class Options:
     scrape: tuple[str, ...] = ()
     look_every: float = 5.0
     tls: Tls | None = None
+    configmap: str | None = None
+    judge: Judge | None = None
+    reads: Reads | None = None

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import cast
 
 from desk.audit import AuditFile, default_place
+from desk.configuring.making import configuring_of
 from desk.console.absent import Absent
 from desk.console.options import Options
 from desk.desk import Audit, Configuring, DeadLetters, Desk, Messages, Tables
@@ -42,6 +43,13 @@ def desk_of(stages: Stages, options: Options, audit: Audit, stop: threading.Even
             tables=cast(Tables, Absent("this console cannot change tables", _BOTH)),
             messages=cast(Messages, Absent("this console cannot look at messages", _BOTH)),
             dead_letters=cast(DeadLetters, Absent("this console cannot handle dead letters", _BOTH)),
-            configuring=cast(Configuring, Absent("this console cannot change the configuration", _BOTH)),
+            configuring=_configuring_of(options),
             audit=audit,
         )
+
+
+def _configuring_of(options: Options) -> Configuring:
+    if options.judge is None or options.reads is None:
+        return cast(Configuring, Absent("this console cannot change the configuration", _BOTH))
+    state = (options.audit_file or default_place()).parent
+    return configuring_of(options.config, options.configmap, judge=options.judge, reads=options.reads, state=state)

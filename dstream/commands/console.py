@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -49,6 +51,15 @@ _Scrape = Annotated[
 _LookEvery = Annotated[
     float, typer.Option("--look-every", min=1, max=3600, metavar="SECONDS", help="Between two looks at the stores.")
 ]
+_ConfigMap = Annotated[
+    str | None,
+    typer.Option(
+        "--configmap",
+        envvar="DSTREAM_CONFIGMAP",
+        metavar="NAMESPACE/NAME[/KEY]",
+        help="Where edits go, in a cluster: the ConfigMap that --config is mounted from.",
+    ),
+]
 
 
 def console(
@@ -64,6 +75,7 @@ def console(
     audit_file: _AuditFile = None,
     scrape: _Scrape = None,
     look_every: _LookEvery = 5,
+    configmap: _ConfigMap = None,
     config: Config = DEFAULT,
     stage: WhichStage = Stage.BOTH,
     log_level: LogLevel = Level.INFO,
@@ -93,6 +105,9 @@ def console(
         scrape=tuple(scrape or ()),
         look_every=look_every,
         tls=_tls(tls_cert, tls_key),
+        configmap=configmap,
+        judge=partial(imported("dstream.config").judge, path=config, environ=os.environ),
+        reads=partial(imported("dstream.config").ingester_of, path=config, environ=os.environ),
     )
     stages = imported("desk.status").Stages(*of_stages(stage, config))
     return started(process.__name__, stages, options, within=CONSOLE_STOPS_WITHIN)

@@ -38,7 +38,7 @@ def test_an_edit_goes_to_the_api_server_and_is_taken_back(world: tuple[Cluster, 
         place,
         Revisions(tmp_path / "state", place.name),
         judge=lambda text: judge(text, place.name, {}),
-        matches=lambda text: {},
+        matches=lambda text: [],
         now=lambda: "now",
     )
     order = SourceOrder(name="sales.Items", dry_run=False)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from common.errors import ConfigurationError, DStreamError, PermanentError
+from common.names import TableName
 from desk.configuring.edited import EditedConfiguration
 from desk.configuring.places.file import FilePlace
 from desk.configuring.revisions import KEPT, Revisions
@@ -84,7 +85,7 @@ class World:
             place,
             Revisions(self.state, place.name),
             judge=lambda text: judge(text, self.file, self.environ),
-            matches=lambda text: {"Persons": ["dbo.Persons"]},
+            matches=lambda text: [TableName("sales", "Orders"), TableName("sales", "AuditLog")],
             now=lambda: "2026-01-02T03:04:05Z",
         )
 
@@ -230,6 +231,11 @@ def test_names_are_those_of_tables(world: World) -> None:
         world.desk.remove_source("hr.Staff", None, ACTOR, dry_run=True)
     with pytest.raises(ConfigurationError):
         world.add_source("a.b.c.d")
+    assert [(each.name, each.kind, each.matches) for each in world.desk.sources()][:3] == [
+        ("Persons", "table", ["dbo.Persons"]),
+        ("sales.*", "pattern", ["sales.Orders"]),
+        ("!sales.Audit*", "exclusion", []),
+    ]
 
 
 def test_removing_says_what_follows(world: World) -> None:
