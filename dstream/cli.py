@@ -17,9 +17,11 @@ from dstream.commands.demo import demo
 from dstream.commands.doctor import doctor
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
+from dstream.commands.pause import pause
 from dstream.commands.plan import plan
 from dstream.commands.provider import provider
 from dstream.commands.replay import replay
+from dstream.commands.resume import resume
 from dstream.commands.router import router
 from dstream.commands.schema import schema
 from dstream.commands.server import server
@@ -54,6 +56,8 @@ for _command in (
     console,
     schema,
     asyncapi,
+    pause,
+    resume,
     replay,
     demo,
     emulators,

@@ -24,6 +24,7 @@ from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import STOP_SECONDS, LoopSettings
+from ingester.driver.pausing.look import PauseLook
 from ingester.driver.reload import Rhythms, Shapes, plan, rhythms, shapes, snapshot_rules
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
@@ -38,6 +39,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.operating.pauses import SqlServerPauses
 from ingester.sqlserver.schema.store import SqlServerSchemas
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.transactions.source import sql_server_source
@@ -121,6 +123,8 @@ def _run_with(
         offsets.ensure()
         stored = _stored(settings, connection, stop)
         locks.ensure()
+        pauses = PauseLook(SqlServerPauses(Connection(settings.db, stop=stop)))
+        paused = pauses.first()
         with engine(settings) as executor:
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))
             loop = Loop(
@@ -136,10 +140,12 @@ def _run_with(
                 now=unix,
                 chance=random.random,
             )
+            loop.pauses(paused)
             if not stop.is_set():
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            with finder.running(_Reload(settings, loop, leases, keys, counted)), watched(finder.configured):
+            reload = _Reload(settings, loop, leases, keys, counted)
+            with finder.running(reload), watched(finder.configured), pauses.running(loop.pauses):
                 status = loop.run()
         log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
         return status

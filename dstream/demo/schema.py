@@ -110,7 +110,9 @@ def create(login: Login) -> None:
 _USER_TABLES = """\
 SELECT s.name, t.name FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE t.is_ms_shipped = 0 AND s.name <> N'cdc'"""
-_DSTREAMS = frozenset({"dbo.cdc_offsets", "dbo.cdc_offset_moves", "dbo.cdc_snapshots", "dbo.systranschemas"})
+_DSTREAMS = frozenset(
+    {"dbo.cdc_offsets", "dbo.cdc_offset_moves", "dbo.cdc_snapshots", "dbo.cdc_pauses", "dbo.systranschemas"}
+)
 """DStream's own tables, and the one that Change Data Capture makes outside its schema."""
 _NAMED = 5
 

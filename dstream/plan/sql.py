@@ -85,6 +85,10 @@ def sections(database: Database) -> Iterator[Section]:
         "Which snapshots were asked for, and how far each has come. Without it the tables' changes are sent, and no snapshots.",
         (rights.MAKE_SNAPSHOTS, rights.use_snapshots(user)),
     )
+    yield Section(
+        "Which tables a person has paused (`dstream pause`, the console). Without it every table is read.",
+        (rights.MAKE_PAUSES, rights.use_pauses(user)),
+    )
     if database.keeps_schemas:
         yield Section(
             "Which columns each table's messages have had (schema_events).",

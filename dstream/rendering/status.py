@@ -11,6 +11,7 @@ from dstream.rendering.columns import duration, or_dash, table
 
 if TYPE_CHECKING:  # the router's side runs without the ingester's packages
     from ingester.commands.status import TableStatus
+    from ingester.operating.pauses import Pause
 
 
 _TABLE = ("TABLE", "OWNER", "LAG", "CHANGES", "HEADROOM", "OFFSET", "COMMITTED", "INSTANCE")
@@ -30,8 +31,9 @@ def status_lines(status: Status) -> list[str]:
     if depths := [*depths, *status.topics]:
         sections.append(table(_DEPTH, [_depth_row(each) for each in depths], right=_NUMBERS))
     problems = [f"problem: {each.table}: {each.problem}" for each in status.tables if each.problem is not None]
+    paused = [f"paused: {each.table}: {_pause_words(each.pause)}" for each in status.tables if each.pause is not None]
     unknown = [f"unknown: {each}" for each in status.unread]
-    sections += [part for part in (problems, unknown) if part]
+    sections += [part for part in (paused, problems, unknown) if part]
     return [line for part in sections for line in ("", *part)][1:]
 
 
@@ -42,6 +44,10 @@ def _tables(tables: Sequence[TableStatus]) -> list[str]:
         return table(_TABLE, rows, right=_NUMBERS)
     more = [(*row, _snapshot_words(each)) for row, each in zip(rows, tables, strict=True)]
     return table((*_TABLE, "SNAPSHOT"), more, right=_NUMBERS)
+
+
+def _pause_words(pause: Pause) -> str:
+    return f"since {pause.at} by {pause.by}" + ("" if pause.reason is None else f": {pause.reason}")
 
 
 def _snapshot_words(each: TableStatus) -> str:
@@ -105,6 +111,7 @@ def table_entry(each: TableStatus) -> dict[str, Any]:
         "snapshot": None
         if (snapshot := each.snapshot) is None
         else {"id": snapshot.id, "state": str(snapshot.state), "rows": snapshot.rows},
+        "pause": None if (pause := each.pause) is None else {"at": pause.at, "by": pause.by, "reason": pause.reason},
     }
 
 

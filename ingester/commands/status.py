@@ -88,6 +88,7 @@ def tables_seen(
     with database(settings) as stores:
         facts = _facts(settings, stores, tables, unread, lags=lags)
         snapshots = {} if facts.stored is None else _snapshots(stores, tables, unread)
+        pauses = {} if facts.stored is None else _pauses(stores, unread)
         hints = stores.source.hints
         words = stores.desk.words
     locks = looking.result()
@@ -97,7 +98,11 @@ def tables_seen(
     if TRANSACTIONS in tables:
         on_gap[TRANSACTIONS] = "fail" if settings.on_gap == "fail" else "skip"
     found = [
-        replace(judged(table, facts, locks, hints, words, on_gap=on_gap[table]), snapshot=snapshots.get(table.key))
+        replace(
+            judged(table, facts, locks, hints, words, on_gap=on_gap[table]),
+            snapshot=snapshots.get(table.key),
+            pause=pauses.get(table.key.lower()),
+        )
         for table in tables
     ]
     if facts.lags is not None:
@@ -143,6 +148,17 @@ def _snapshots(stores: Database, tables: Sequence[TableName], unread: list[Unrea
         return {}
     shown = (SnapshotState.PAUSED, SnapshotState.WAITING, SnapshotState.RUNNING)  # the last one counts
     return {each.table: each for state in shown for each in seen if each.state is state}
+
+
+def _pauses(stores: Database, unread: list[Unread]) -> Mapping[str, Pause]:
+    """The pauses of now, by key in lower case. A login that may not see them looks at all else."""
+    try:
+        return stores.pauses.paused()
+    except PermanentError:
+        return {}
+    except DStreamError as error:
+        unread.append(Unread("pauses", error.message, error.hint))
+        return {}
 
 
 def _request(table: TableName, state: TableState, stored: Mapping[str, StoredOffset]) -> LagRequest | None:

@@ -16,6 +16,7 @@ from ingester.lock_backends import lock_names, locks_of
 from ingester.lock_settings import LocalLockSettings
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import OffsetDesk
+from ingester.operating.pauses import Pauses
 from ingester.settings import IngesterSettings
 from ingester.source import Source
 from ingester.sqlserver.capture import SqlServerCapture
@@ -24,6 +25,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.desk import SqlServerSnapshotDesk
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.operating.desk import SqlServerDesk
+from ingester.sqlserver.operating.pauses import SqlServerPauses
 from ingester.sqlserver.transactions.source import sql_server_source
 
 _QUERY_SECONDS = 30.0
@@ -42,6 +44,7 @@ class Database:
     capture: SqlServerCapture
     snapshots: SnapshotDesk
     rows: Rows
+    pauses: Pauses
 
 
 @contextmanager
@@ -56,7 +59,8 @@ def database(settings: IngesterSettings) -> Iterator[Database]:
     )
     with closing(SqlServerDesk(connection)) as desk:
         rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
-        yield Database(desk, source, SqlServerCapture(connection), SqlServerSnapshotDesk(connection), rows)
+        snapshots, pauses = SqlServerSnapshotDesk(connection), SqlServerPauses(connection)
+        yield Database(desk, source, SqlServerCapture(connection), snapshots, rows, pauses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,14 @@ from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, not
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.history.parts import Stored, history
+from ingester.driver.history.succession import Succession
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.moves import Moves, Moving
 from ingester.driver.outage import Outage
 from ingester.driver.ownership import Ownership
+from ingester.driver.pausing.look import Heard
+from ingester.driver.pausing.pausing import Pausing
 from ingester.driver.queue_gate import QueueGate
 from ingester.driver.reload import Shapes, TableChanges
 from ingester.driver.returns import Returns
@@ -92,6 +95,8 @@ class Loop:
         self._moves = Moves(offsets, self._ownership, self._roster, clock)
         parts = self._dispatcher, self._ownership, self._roster
         self._history = history(stored, settings, *parts, stats, source.hints, clock, chance)
+        self._succession = Succession(self._history.gaps, self._ownership, self._roster, clock)
+        self._pausing = Pausing(self._roster)
         self._returns = Returns(
             self._roster,
             self._strides,
@@ -102,6 +107,7 @@ class Loop:
             stats,
             ExecutorClocks(now, differs=stats.clock_differs),
             clock,
+            self._pausing.holds,
         )
         self._wanted = False  # whether the lease keeper knows the tables of the present catalog
 
@@ -136,10 +142,15 @@ class Loop:
         """Take over other tables at the next turn. `lock_names`: of the added ones. From any thread."""
         self._asked.put((changes, lock_names, snapshots, shapes))
 
+    def pauses(self, heard: Heard) -> None:
+        """Take over which tables are paused at the next turn. From any thread."""
+        self._pausing.heard(heard)
+
     def _turn(self) -> None:
         self._stats.turned()
         while not self._asked.empty():
             self._reconfigure(*self._asked.get())
+        self._pausing.look()
         ready: list[TrackedTable] = []
         for result in self._dispatcher.results(self._wait_seconds()):
             if (table := self._returns.settle(result)) is not None:
@@ -147,7 +158,7 @@ class Loop:
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         if not self._outage:
-            self._roster.hurry(self._history.snapshots.look(self._roster.tables.values()))
+            self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables.values())))
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
             ready += self._roster.take()
@@ -202,7 +213,7 @@ class Loop:
             self._no_answer(error)
         unknown, away = bool(self._outage or self._catalog.refused), bool(self._outage)
         for name in (waiting - self._history.gaps.sent_off()) & self._roster.tables.keys():
-            standing = self._roster.tables[name].standing(catalog_known=not unknown)
+            standing = self._pausing.standing(self._roster.tables[name], catalog_known=not unknown)
             if standing is not Standing.READ and not away:
                 self._gate.forget(name)
             self._stats.stands(name, standing)
@@ -218,25 +229,8 @@ class Loop:
         ours = [table for table in tables if table.instances and self._roster.ours(table)]
         if self._catalog.may_ask and any(table.unclear for table in ours):
             self._refresh_catalog()
-        may = self._history.snapshots.readable([table for table in ours if table.instances])
-        return [table for table in may if not table.unclear and not self._lost(table)]
-
-    def _lost(self, table: TrackedTable) -> bool:
-        """Whether `table` cannot be read now because the table that had its name is gone, with its unread changes."""
-        if table.successor is None or not table.successor.lost or table.lease is None:
-            return False
-        return not (self._history.gaps.goes_over(table) and self._gone_over(table))
-
-    def _gone_over(self, table: TrackedTable) -> bool:
-        try:
-            over = self._ownership.gone_over(table)
-        except ConnectionLost:
-            raise
-        except (PermanentError, TransientError) as error:
-            self._roster.failed(table, error)
-            return False
-        table.stored_at = self._clock()
-        return over
+        may = self._pausing.sift(self._history.snapshots.readable([table for table in ours if table.instances]))
+        return [table for table in may if not table.unclear and not self._succession.lost(table)]
 
     def _refresh_catalog(self) -> None:
         """Read the catalog again. If the server refuses, go on with the known capture instances, if there are any."""
@@ -288,7 +282,9 @@ class Loop:
 
     def _probe_afresh(self, tables: list[TrackedTable]) -> list[tuple[TrackedTable, Decision]]:
         self._load_catalog()
-        return self._probe([table for table in tables if table.instances and not self._lost(table)], fresh=True)
+        return self._probe(
+            [table for table in tables if table.instances and not self._succession.lost(table)], fresh=True
+        )
 
     def _act(self, table: TrackedTable, decision: Decision) -> Moving | None:
         """Do what was decided. Returns the move of an offset, which is made together with others."""
@@ -339,7 +335,7 @@ class Loop:
     def _go_over(self, table: TrackedTable, upto: Position) -> None:
         """Nothing of the former table is left up to `upto`: it ends there once capture has passed the change of name."""
         assert table.successor is not None
-        over = self._source.passed(upto, table.successor.moment) and self._gone_over(table)
+        over = self._source.passed(upto, table.successor.moment) and self._succession.gone_over(table)
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
@@ -347,7 +343,8 @@ class Loop:
         if todo.chunk is not None:  # the fence bounds it, whatever becomes of the lease
             return replace(todo, sent_at=self._now())
         self._stats.started(todo.table)
-        return self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
+        stamped = self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
+        return self._pausing.held_back(stamped)
 
     def _want(self) -> None:
         self._wanted = True

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from common.bus.throttling import ThrottleLog
 from common.clock import SteadyClock
 from common.errors import PermanentError
+from common.names import TableName
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.history.snapshots import Snapshots
 from ingester.driver.outage import Outage
@@ -25,7 +28,7 @@ log = structlog.get_logger("ingester")
 
 
 class Returns:
-    """`changes`: how many were sent in all."""
+    """`changes`: how many were sent in all. `paused`: whether a person has paused a table."""
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Returns:
         stats: IngesterStats,
         clocks: ExecutorClocks,
         clock: SteadyClock,
+        paused: Callable[[TableName], bool],
     ) -> None:
         self._roster = roster
         self._strides = strides
@@ -48,6 +52,7 @@ class Returns:
         self._stats = stats
         self._clocks = clocks
         self._clock = clock
+        self._paused = paused
         self._throttling = ThrottleLog(clock)
         self._silence = QueueSilence(stats, clock)
         self.changes = 0
@@ -147,7 +152,7 @@ class Returns:
             return
         if result.trouble is Trouble.LEASE_LOST:
             self._ownership.superseded(table, result.message)
-        elif result.trouble is Trouble.EXPIRED and not self._roster.ours(table):
+        elif result.trouble is Trouble.EXPIRED and (self._paused(table.name) or not self._roster.ours(table)):
             self._roster.put(table.name, TableOutcome.LOCKED)
             return
         elif result.trouble is Trouble.KILLS_WORKER:

@@ -13,7 +13,7 @@ from common.names import TableName
 from common.table_selection import TablePattern
 from ingester.settings import IngesterSettings, TableOverride
 
-OWN: Final = frozenset({"cdc_offsets", "cdc_offset_moves", "cdc_snapshots", "cdc_schemas"})
+OWN: Final = frozenset({"cdc_offsets", "cdc_offset_moves", "cdc_snapshots", "cdc_schemas", "cdc_pauses"})
 """DStream's own tables in schema dbo. Each of their changes would make another one, so that no pattern finds them."""
 
 

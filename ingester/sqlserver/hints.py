@@ -38,6 +38,12 @@ MAKE_SNAPSHOTS = (
     f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
 )
 USE_SNAPSHOTS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots {_USER}"
+MAKE_PAUSES = (
+    f"if dbo.cdc_pauses exists, GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_pauses {_USER}; else create it beforehand "
+    f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+)
+USE_PAUSES = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_pauses {_USER}"
+READ_PAUSES = f"GRANT SELECT ON OBJECT::dbo.cdc_pauses {_USER}"
 MAKE_SCHEMAS = (
     f"if dbo.cdc_schemas exists, GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas {_USER}; else create it beforehand "
     f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"

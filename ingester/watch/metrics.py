@@ -50,7 +50,8 @@ FAILURES = Metric(
 STATE = Metric(
     "dstream_ingester_table_state",
     "gauge",
-    "1 for the table's state: `read`, `elsewhere` (another ingester has its lock, or none yet), `absent` (missing, or not under CDC), `stopped`.",
+    "1 for the table's state: `read`, `elsewhere` (another ingester has its lock, or none yet), `absent` (missing, or not under CDC), `paused` "
+    "(by a person), `stopped`.",
     ("table", "state"),
 )
 STOPPED = Metric(
@@ -161,7 +162,7 @@ def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
         for kind, count in sorted(table.failures.items()):
             yield FAILURES(count, key, kind)
         yield STATE(1, key, table.standing.value)
-        yield LOCK(int(table.standing is Standing.READ), key)
+        yield LOCK(int(table.standing in (Standing.READ, Standing.PAUSED)), key)
         if table.ours:
             yield LAG(found.lag(figures.now, table, name), key)
         if table.standing is Standing.READ:

@@ -33,12 +33,14 @@ _NAMED = 5
 
 
 class Standing(Enum):
-    """The state of a table. ELSEWHERE: another ingester or none has its lock. ABSENT: missing, or not under CDC."""
+    """The state of a table. ELSEWHERE: another ingester or none has its lock. ABSENT: missing, or not under CDC. PAUSED: this ingester has its
+    lock, and a person has paused it."""
 
     READ = "read"
     ELSEWHERE = "elsewhere"
     ABSENT = "absent"
     STOPPED = "stopped"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class TableFigures:
     @property
     def ours(self) -> bool:
         """Whether this ingester is responsible for the table: nobody else reads one that it has stopped."""
-        return self.standing in (Standing.READ, Standing.STOPPED)
+        return self.standing in (Standing.READ, Standing.STOPPED, Standing.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)

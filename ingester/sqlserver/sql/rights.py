@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import TableName, quote_name
-from ingester.sqlserver.sql import schemas, snapshots
+from ingester.sqlserver.sql import pauses, schemas, snapshots
 from ingester.sqlserver.sql.literal import literal
 from ingester.sqlserver.sql.offsets import COLUMNS, CREATE, OWNER, add_column
 from ingester.sqlserver.sql.operating import CREATE_MOVES
@@ -41,6 +41,8 @@ MAKE_MOVES = f"{CREATE_MOVES};"
 MAKE_SNAPSHOTS = f"{snapshots.CREATE};"
 
 MAKE_SCHEMAS = f"{schemas.CREATE};"
+
+MAKE_PAUSES = f"{pauses.CREATE};"
 
 LONGEST_KEPT = 4320
 """Minutes, SQL Server's default: three days."""
@@ -99,6 +101,10 @@ def use_moves(user: str) -> str:
 
 def use_snapshots(user: str) -> str:
     return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots TO {quote_name(user)};"
+
+
+def use_pauses(user: str) -> str:
+    return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_pauses TO {quote_name(user)};"
 
 
 def use_schemas(user: str) -> str:

@@ -47,7 +47,7 @@ def test_a_table_that_is_named_exactly_is_sent_before_one_that_is_found() -> Non
 
 
 def test_no_pattern_finds_dstreams_own_tables() -> None:
-    own = ["dbo.cdc_offsets", "dbo.CDC_SNAPSHOTS", "dbo.cdc_offset_moves", "dbo.cdc_schemas"]
+    own = ["dbo.cdc_offsets", "dbo.CDC_SNAPSHOTS", "dbo.cdc_offset_moves", "dbo.cdc_schemas", "dbo.cdc_pauses"]
     assert found(["*.*"], [*own, "sales.cdc_offsets"]) == (["sales.cdc_offsets"], [])
     assert found(["cdc_offsets", "*"], own) == (["dbo.cdc_offsets"], [])
 

@@ -1,0 +1,30 @@
+"""`dstream resume`: a paused table is read again, from its offset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
+from dstream.printing import print_lines, printed_or_unread
+from dstream.starting import imported, prepared
+
+
+def resume(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept with the pause.")] = None,
+    config: Config = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+) -> int:
+    """Read a paused table again, from where it stopped.
+
+    Ingesters notice it within 5 seconds.
+    """
+    from dstream.config import load_ingester
+
+    settings = imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, log_level, log_format))
+    done = imported("ingester.commands.pauses").resume(settings, table, reason)
+    line = "resumed; ingesters notice it within 5 seconds" if done.changed else "is not paused"
+    return printed_or_unread(lambda: print_lines([f"{done.table}: {line}"]), 0)
