@@ -77,6 +77,13 @@ def sections(database: Database) -> Iterator[Section]:
     )
     yield Section("Columns that an older installation's table lacks.", tuple(rights.add_columns()))
     yield Section('Locks of type "sqlserver" are application locks and need no table.', (rights.use_offsets(user),))
+    yield from _records(database)
+    yield _seeing(database)
+
+
+def _records(database: Database) -> Iterator[Section]:
+    """What is kept beside offsets."""
+    user = database.user
     yield Section(
         "Where `dstream offsets set` writes down each move, for repairs with this login, as by kubectl exec. The ingester does not use it.",
         (rights.MAKE_MOVES, rights.use_moves(user)),
@@ -94,7 +101,6 @@ def sections(database: Database) -> Iterator[Section]:
             "Which columns each table's messages have had (schema_events).",
             (rights.MAKE_SCHEMAS, rights.use_schemas(user)),
         )
-    yield _seeing(database)
 
 
 def _user(database: Database) -> Section:

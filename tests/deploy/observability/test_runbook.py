@@ -15,7 +15,7 @@ from tests.deploy.observability.test_rules import RULES
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 PARTS = ["Meaning.", "Look at.", "Do."]
-COMMANDS = {"check", "doctor", "snapshot", "status"}
+COMMANDS = {"check", "doctor", "resume", "snapshot", "status"}
 FOREIGN = ("kubectl ", "curl ", "az ", "systemctl ", "kill ", "chronyc ", "health {", "dstream ")
 """Quoted words with a space that are no log line: commands and configuration. Settings have a `=`."""
 
