@@ -9,6 +9,7 @@ from desk.configuring.edited import Judge
 from desk.configuring.making import Reads
 from desk.console.access import Access
 from desk.console.http.serving import Tls
+from desk.console.present import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Options:
     scrape: tuple[str, ...] = ()
     look_every: float = 5.0
     tls: Tls | None = None
+    load: Load | None = None
     configmap: str | None = None
     judge: Judge | None = None
     reads: Reads | None = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -36,14 +38,53 @@ def run(stages: Stages, options: Options, *, stop: threading.Event) -> int:
             limits=limits,
             tokens=tokens,
         )
-        _announce(options, listener.getsockname()[1])
-        serve(app_of(served), listener, stop, stopping=served.events.stop, tls=options.tls)
+        with _grpc(options, served):
+            _announce(options, listener.getsockname()[1])
+            serve(app_of(served), listener, stop, stopping=served.events.stop, tls=options.tls)
     log.info("console stopped")
     return 0
 
 
+@contextmanager
+def _grpc(options: Options, served: Served) -> Iterator[None]:
+    """gRPC beside HTTP, where it is asked for: the same desk, limits and tokens. Raises PermanentError."""
+    if options.grpc_port is None:
+        yield
+        return
+    from desk.console.grpc.admission import Admission
+    from desk.console.grpc.server import Certificate, serve
+
+    tokens = served.tokens
+    admission = Admission(
+        served.access,
+        served.limits,
+        served.local_user,
+        (lambda token: False) if tokens is None else lambda token: tokens.matching(token) is not None,
+    )
+    certificate = None
+    if options.tls is not None:
+        chain = options.tls.certificate.read_bytes()
+        certificate = Certificate(chain if options.tls.key is None else options.tls.key.read_bytes(), chain)
+    serving = serve(
+        served.desk,
+        admission,
+        f"{_shown(options.access.host)}:{options.grpc_port}",
+        calls=served.calls,
+        certificate=certificate,
+    )
+    log.info("gRPC served", address=f"{_shown(options.access.host)}:{serving.port}")
+    try:
+        yield
+    finally:
+        serving.stop()
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
 def _announce(options: Options, port: int) -> None:
-    host = f"[{options.access.host}]" if ":" in options.access.host else options.access.host
+    host = _shown(options.access.host)
     scheme = "https" if options.tls else "http"
     log.info(
         "console started",
