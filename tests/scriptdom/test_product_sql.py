@@ -39,6 +39,7 @@ from ingester.sqlserver.operating.desk import SqlServerDesk
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import finding as queries_of_finding
 from ingester.sqlserver.sql import newer as queries_of_newer
 from ingester.sqlserver.sql import operating
 from ingester.sqlserver.sql import transactions as queries_of_transactions
@@ -270,6 +271,28 @@ def test_looking_for_newer_changes_is_t_sql(parse: Parse, start: LogPosition, ha
         queries_of_newer.any_after(table, start),
         queries_of_newer.low_watermark(table),
     ):
+        assert parse(rendered(text, values)) == []
+        assert parse(_declared(text)) == []
+
+
+@pytest.mark.parametrize("has_command_id", [True, False])
+def test_looking_for_a_row_is_t_sql(parse: Parse, has_command_id: bool) -> None:
+    types = ("int", "nvarchar", "datetime", "varbinary", "decimal")
+    declared = ("int", "nvarchar(5)", "datetime", "varbinary(8)", "decimal(9,4)")
+    keys = [
+        CapturedColumn(f"it's]{at}", kind, at, key_ordinal=at, declared=whole)
+        for at, (kind, whole) in enumerate(zip(types, declared, strict=True), 1)
+    ]
+    table = replace(_TABLE, columns=tuple(keys), has_command_id=has_command_id)
+    asked = [(column, "x'; --") for column in keys]
+    found = [
+        queries_of_finding.window_start(table, _POSITIONS[-1], 5),
+        queries_of_finding.of_key(table, asked, _POSITIONS[-1], 5),
+        *(check for column in keys if (check := queries_of_finding.fits(column, "1")) is not None),
+        (queries.COMMITTED, (bytes(10),)),
+    ]
+    for text, values in found:
+        assert "x'; --" not in text
         assert parse(rendered(text, values)) == []
         assert parse(_declared(text)) == []
 

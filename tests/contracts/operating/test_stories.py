@@ -343,6 +343,14 @@ def test_a_masked_value_is_in_no_answer(world: World) -> None:
     assert json.loads(told[2])["items"][0]["event_id"] == updated.event_id
 
 
+def test_through_the_published_functions_a_change_is_found_by_its_id(world: World) -> None:
+    world.desk.place.settings["more"] = 'query_mode = "function"'
+    change(world, UPDATE)
+    _, updated = world.captured()
+    assert "-0-" in updated.event_id
+    assert world.story(updated.event_id).verdict == "waiting"
+
+
 def test_what_cannot_be_asked_is_unknown_and_the_rest_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     change(world)
     [one] = world.captured()

@@ -34,6 +34,8 @@ from ingester.sqlserver.pairing import Tally
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import finding as queries_of_finding
+from ingester.sqlserver.sql import newer as queries_of_newer
 from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql import transactions as queries_of_transactions
 from ingester.sqlserver.sql.changes import P, Statement
@@ -83,9 +85,24 @@ def changes_of_transactions(instance: ChangeTable, start: LogPosition) -> Statem
     return queries_of_transactions.counts(0, instance.change_table, start.lsn, _UPTO.lsn, 5)
 
 
+def window_of_newer(instance: ChangeTable, start: LogPosition) -> Statement:
+    return queries_of_newer.window_end(instance, start, 5)
+
+
+def any_newer(instance: ChangeTable, start: LogPosition) -> Statement:
+    return queries_of_newer.any_after(instance, start)
+
+
+def newer(instance: ChangeTable, start: LogPosition) -> Statement:
+    asked = queries_of_newer.Asked(_LSN.value, 1, bytes(10), 4)
+    return queries_of_newer.newer(instance, [asked], start, 5, start)
+
+
 Asked = Callable[[ChangeTable, LogPosition], Statement]
 QUESTIONS = pytest.mark.parametrize(
-    "ask", [probe, page, stride, part, numbered_part, changes_of_transactions], ids=lambda f: f.__name__
+    "ask",
+    [probe, page, stride, part, numbered_part, changes_of_transactions, window_of_newer, any_newer],
+    ids=lambda f: f.__name__,
 )
 BEGINNINGS = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 
@@ -103,6 +120,27 @@ def test_a_change_table_is_sought_by_its_index(
     looked = _ways_through(engine, place.login.database, "dbo_Persons_CT", made)
     assert looked
     assert all(_SEEK_IN_SQLITE.search(way) for way in looked), looked
+
+
+@pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
+def test_rows_are_looked_for_by_the_index_in_both_directions(
+    places: Places, engine: SqlEngine, command_ids: bool
+) -> None:
+    """Newer changes of asked ones: their rows are sought by LSN, the window by its beginning. A row's changes by key: from a position backwards."""
+    place = places(command_ids=command_ids)
+    instance, start = place.instance(), STARTS["within a transaction"]
+    key = [(queries_of_newer.sorted_key(instance)[0], "1")]
+    for statement in (
+        newer(instance, start),
+        queries_of_finding.window_start(instance, start, 5),
+        queries_of_finding.of_key(instance, key, start, 5),
+    ):
+        known = set(engine.plans._plans)
+        place.connection.result_sets(*statement)
+        made = [plan for key_, (plan, _) in engine.plans._plans.items() if key_ not in known]
+        looked = _ways_through(engine, place.login.database, "dbo_Persons_CT", made)
+        assert looked
+        assert all(re.search(r"USING (COVERING )?INDEX i\d+_1 \(__\$start_lsn[<>=]", way) for way in looked), looked
 
 
 @pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
