@@ -77,7 +77,10 @@ def judge(text: str, path: str | Path, environ: Mapping[str, str]) -> list[str]:
     files += [] if second.value is None else _ca_file_problems(document, *_buses_of(second.value))
     remarks = [*(first.value.remarks if first.value else ()), *(second.value.remarks if second.value else ())]
     return [
-        *(f"the variable {name} is not set in this process; each stage that needs it must have it" for name in unset),
+        *(
+            f"the variable {name} is not set in this process; a stage that needs it must have been started with it"
+            for name in unset
+        ),
         *(f"line {each.line}: {each.text} (here; the stages may have the file)" for each in files),
         *(f"line {each.line}: {each.event}: {each.setting} ({each.hint})" for each in remarks),
     ]

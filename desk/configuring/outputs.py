@@ -25,6 +25,7 @@ from router.routing.settings import RouteBlock
 _TYPE = "type"
 _USUAL = "azure_service_bus"
 _TO = "to"
+_ONE_PROCESS = "console"
 
 
 def outputs(draft: Draft) -> list[Output]:
@@ -59,7 +60,8 @@ def put_output(draft: Draft, order: OutputOrder, *, new: bool) -> list[str]:
         apply_settings(draft, present, model, settings)
     if order.routes is not None:
         _put_routes(draft, router, name, order.routes)
-    return list(_remarks(draft, router, name))
+    waits = ["an output of type console is for one process: it waits for a restart while router.workers are several"]
+    return [*(waits if order.type == _ONE_PROCESS else []), *_remarks(draft, router, name)]
 
 
 def remove_output(draft: Draft, name: str) -> list[str]:

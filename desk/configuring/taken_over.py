@@ -9,7 +9,10 @@ Of = Literal["source", "output"]
 
 _INGESTER = "the ingester takes it over within five seconds, without a restart"
 _TOPIC = "the router opens the topic of a new table before its first message"
-_ROUTER = "the router must be restarted to take over outputs and routes"
+_ROUTER = (
+    "the router takes it over within half a minute, without a restart; while it cannot use the new settings the previous ones stay in force, "
+    "and its /readyz says why"
+)
 
 
 def sentence(of: Sequence[Of], *, delay: str) -> str:
