@@ -17,7 +17,9 @@ from desk.desk import Audit, Configuring, DeadLetters, Desk, Messages, NotFound,
 from desk.documents.tables import Pause
 from desk.importing import imported
 from desk.status import Stages
+from desk.tables import StoredTables
 from desk.watching.making import watching_of
+from desk.watching.watch import StoresWatching
 
 _BOTH = "start the console where the settings of both stages are set, without --stage"
 
@@ -27,6 +29,12 @@ def audit_of(options: Options) -> Audit:
     audit = AuditFile(options.audit_file or default_place())
     audit.prepare()
     return audit
+
+
+def _tables(present: Present, watching: StoresWatching) -> Tables:
+    if present.now().ingester is None:
+        return cast(Tables, Absent("this console cannot change tables", _BOTH))
+    return StoredTables(present.now, watching)
 
 
 @contextmanager
@@ -45,7 +53,7 @@ def desk_of(stages: Stages, options: Options, audit: Audit, stop: threading.Even
         )
         yield Desk(
             watching=watching,
-            tables=cast(Tables, Absent("this console cannot change tables", _BOTH)),
+            tables=_tables(present, watching),
             messages=_messages_of(present, watching, stack),
             dead_letters=_dead_letters_of(present, options, audit, stack),
             configuring=_configuring_of(options),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a router is installed without the ingester's packages
 BEHIND_SECONDS = 60.0
 
 _LOCK: Mapping[str, Literal["held", "free", "unknown"]] = {"held": "held", "free": "free"}
-_SNAPSHOT: Mapping[str, Literal["waiting", "running", "paused", "failed", "stopped", "done"]] = {
+SNAPSHOT_STATES: Mapping[str, Literal["waiting", "running", "paused", "failed", "stopped", "done"]] = {
     "waiting": "waiting",
     "running": "running",
     "paused": "paused",
@@ -53,7 +53,7 @@ def document(
         pause=None if seen.pause is None else Pause(at=seen.pause.at, by=seen.pause.by, reason=seen.pause.reason),
         snapshot=None
         if seen.snapshot is None
-        else TableSnapshot(id=seen.snapshot.id, state=_SNAPSHOT[seen.snapshot.state], rows=seen.snapshot.rows),
+        else TableSnapshot(id=seen.snapshot.id, state=SNAPSHOT_STATES[seen.snapshot.state], rows=seen.snapshot.rows),
         changes_per_second=rate,
     )
 
