@@ -83,7 +83,15 @@ _LOOK = "look through {} itself, with the filter event_id"
 
 
 def _holds(wanted: frozenset[str]) -> Chooses:
-    return lambda lying: not wanted.isdisjoint(_ids(lying))
+    """The first message that has one of them: a second one of the same change says nothing more, and must not end the search for the others."""
+    left = set(wanted)
+
+    def holds(lying: Lying) -> bool:
+        met = _ids(lying) & left
+        left.difference_update(met)
+        return bool(met)
+
+    return holds
 
 
 def _ids(lying: Lying) -> set[str]:

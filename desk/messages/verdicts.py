@@ -176,6 +176,12 @@ def _kept(trail: Trail) -> _Judged:
         return _not_sent(trail)
     if trail.moved is not None:
         return _moved(trail)
+    if trail.route_fails is not None:
+        return _Judged(
+            "unknown",
+            f"it was sent to the queue; {trail.route_fails}, so a router dead-letters it (RouteFailed), and it is not among the dead letters",
+            remedy("RouteFailed"),
+        )
     if trail.destinations is not None and not trail.destinations:
         return _Judged(
             "filtered",
