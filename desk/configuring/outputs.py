@@ -5,6 +5,7 @@ Refuses to remove the default output, and one that a route names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from router.routing.settings import RouteBlock
 _TYPE = "type"
 _USUAL = "azure_service_bus"
 _TO = "to"
+_LABEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ONE_PROCESS = "console"
 
 
@@ -43,6 +45,8 @@ def put_output(draft: Draft, order: OutputOrder, *, new: bool) -> list[str]:
         raise Conflict(f"adding the output {name}: it is there already", hint="change it, or take another name")
     if not new and present is None:
         raise NotFound(f"changing the output {name}: there is none with that name")
+    if not _LABEL.fullmatch(name):
+        raise ConfigurationError(["the name of an output is 1 to 64 of the characters A-Z a-z 0-9 - _"])
     if order.type not in TYPES:
         raise ConfigurationError([f"router.output.{name}.type must be one of {quoted(TYPES)}"])
     model: type[BaseModel] = TYPES[order.type]

@@ -16,7 +16,7 @@ from common.config.settings import Settings
 from common.observability.logs import MASK
 from common.sqladdress import SqlAddress
 from desk.configuring.hcl.document import Inner, Setting, shown
-from desk.configuring.hcl.literals import Env
+from desk.configuring.hcl.literals import NAME, Env
 from desk.configuring.hcl.original import Splice
 from desk.configuring.hcl.structure import Attribute, Block, Structure, structure
 from ingester.settings import IngesterSettings, SparkSettings
@@ -170,7 +170,7 @@ def asked_for(
     model: type[BaseModel] | None, settings: Mapping[str, Any], name: str
 ) -> tuple[dict[str, Any], list[str]]:
     """The settings of an order, with an `Env` for each `{"env": NAME}`, and what is wrong with them. `name`: of the block, dotted."""
-    wrong = list[str]()
+    wrong = [f"{name}: {key!r} is no name of a setting" for key in settings if not NAME.fullmatch(key)]
     found = {key: _asked(model, key, value, f"{name}.{key}", wrong) for key, value in settings.items()}
     return found, wrong
 

@@ -29,16 +29,16 @@ def sources(draft: Draft, matched: Sequence[TableName]) -> list[Source]:
     ingester = _ingester(draft)
     found = list[Source]()
     overrides = {_key(name): path for name, path in _overrides(draft, ingester)}
-    block = draft.block(ingester)
+    block, selection = draft.block(ingester), _selection(draft, ingester)
     line = next((each.line for each in block.entries if each.name == "tables"), None)
     for text in _texts(draft, ingester):
         meant = _entry(text)
-        override = overrides.pop(_key(str(meant)), None) if isinstance(meant, TableName) else None
+        override = overrides.pop(_key(meant), None) if isinstance(meant, TableName) else None
         found.append(
             Source(
                 name=text,
                 kind=_kind(meant),
-                matches=_matches(meant, matched, _selection(draft, ingester)),
+                matches=_matches(meant, matched, selection),
                 settings=_shown(draft, override),
                 line=line if override is None else draft.block(override).line,
             )
@@ -49,7 +49,7 @@ def sources(draft: Draft, matched: Sequence[TableName]) -> list[Source]:
             Source(
                 name=name,
                 kind="table",
-                matches=_matches(_entry(name), (), _selection(draft, ingester)),
+                matches=_matches(_entry(name), (), selection),
                 settings=_shown(draft, path),
                 line=draft.block(path).line,
             )

@@ -98,6 +98,8 @@ class FilePlace:
         """Whether another file could take its place."""
         status = real.stat()
         beside = real.with_name(f".{real.name}.{os.getpid()}.new")
+        with suppress(OSError):
+            beside.unlink()  # of a process that was killed: in a container they all have one number
         try:
             handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError as error:

@@ -214,8 +214,12 @@ def test_the_whole_file_must_be_right(world: World) -> None:
         world.add_source("hr.*", {"poll_interval": "1s"})
     with pytest.raises(ConfigurationError, match="must be one of"):
         world.put_output("x", "carrier pigeon", new=True)
-    with pytest.raises(ConfigurationError, match="x y"):
-        world.put_output("x y", "console", new=True)
+    for name in ("x y", 'x" {}\noutput "y', "", "ž", "${x}"):
+        with pytest.raises(ConfigurationError, match="name of an output"):
+            world.put_output(name, "console", new=True)
+    for key in ("a b", "a = 1\nb", "", '"'):
+        with pytest.raises(ConfigurationError, match="no name of a setting"):
+            world.change_source("Persons", {key: "x"})
     assert world.text == before
 
 
