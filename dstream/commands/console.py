@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -88,13 +88,7 @@ def console(
     from dstream.config_watch import Latest
 
     logged(log_level, log_format)
-    access = imported("desk.console.access").checked(
-        host,
-        token_file=token_file is not None,
-        behind_proxy=behind_proxy,
-        trusted_proxies=trusted_proxy or (),
-        tls=tls_cert is not None,
-    )
+    access = _access(host, token_file, behind_proxy, trusted_proxy, tls_cert)
     process, values = imported("desk.console.process"), imported("desk.console.options")
     options = values.Options(
         access=access,
@@ -114,6 +108,19 @@ def console(
     )
     stages = imported("desk.status").Stages(*of_stages(stage, config))
     return started(process.__name__, stages, options, within=CONSOLE_STOPS_WITHIN)
+
+
+def _access(
+    host: str, token_file: Path | None, proxy: str | None, trusted: list[str] | None, certificate: Path | None
+) -> Any:
+    """Raises ConfigurationError where anybody could come in."""
+    return imported("desk.console.access").checked(
+        host,
+        token_file=token_file is not None,
+        behind_proxy=proxy,
+        trusted_proxies=trusted or (),
+        tls=certificate is not None,
+    )
 
 
 def _tls(certificate: Path | None, key: Path | None) -> object | None:
