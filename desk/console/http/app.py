@@ -100,11 +100,22 @@ class _App(FastAPI):
             found = super().openapi()
             for path in found["paths"].values():
                 for operation in path.values():
+                    if "requestBody" in operation:
+                        operation["responses"].update(
+                            {str(status): _of_body(what) for status, what in _OF_BODIES.items()}
+                        )
                     _tidy(operation["responses"])
             for unused in ("HTTPValidationError", "ValidationError"):
                 found["components"]["schemas"].pop(unused, None)
         assert self.openapi_schema is not None
         return self.openapi_schema
+
+
+_OF_BODIES: Final = {400: "Not sent whole", 408: "Sent too slowly", 413: "Too large", 415: "Not JSON"}
+
+
+def _of_body(what: str) -> dict[str, Any]:
+    return {"description": what, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 
 
 def _tidy(responses: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ OPEN: Final = frozenset(
 SLASH: Final = "\ue02f"
 """Stands for a slash inside a name of a path, until the name is read: see `names.py`."""
 _BODY_BYTES: Final = 512 * 1024
-_OPEN_BODY_BYTES: Final = 4096
+_OPEN_BODY_BYTES: Final = 64 * 1024
 _BODY_SECONDS: Final = 15.0
 _CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
