@@ -69,5 +69,7 @@ class Change:
     """Names the columns that `data` and `before` have, with their types (ingester/schema)."""
     set_aside: str | None = None
     """Why it is to be dead-lettered in the order of the others instead of delivered, in words without values; None: it is delivered."""
+    traceparent: str | None = None
+    """The W3C trace context in which the application made it, if it wrote one into the table's `trace_column`."""
     topic: str | None = None
     """The topic that it goes to instead of its table's; it then has a session of its own."""

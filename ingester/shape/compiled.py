@@ -1,6 +1,6 @@
 """A shape made ready for one capture instance: what its source has to read, and the transform of each change. Pure.
 
-The order is fixed: skipped operations, unchanged updates, the filter, which sees the row as it was captured, then columns and masks. What is
+The order is fixed: skipped operations, unchanged updates, the filter, which sees the row as it was captured, the trace, columns and masks. What is
 left out is never sent; what is sent holds no column and no value that the shape keeps back, in `data` or in `before`. A change keeps its
 table, position, operation and key.
 """
@@ -15,6 +15,7 @@ from typing import Final
 import orjson
 
 from common.cel.filters import METADATA, Filter, FilterFailed
+from common.observability.trace_context import traceparent
 from ingester.change import Change, Operation
 from ingester.shape.columns import SentColumn, ShapeRefused, fitted, sent_columns
 from ingester.shape.filters import compile_filter
@@ -81,6 +82,9 @@ def _compiled(
         wanted = Filtered.of(shape.filter, metadata, sets_aside=shape.on_filter_error == "dead_letter")
         read |= _needed(wanted.filter, columns)
         transforms.append(wanted)
+    if shape.trace_column is not None and (traced := Traced.of(shape.trace_column, sent, columns)) is not None:
+        read |= {traced.column}
+        transforms.append(traced)
     keeps_before = sends_before or not shape.skip_unchanged
     row = Row.of(sent, columns, keeps_before=keeps_before, schema_version=version_of(columns, shape))
     if row is not None:
@@ -159,6 +163,38 @@ class Filtered:
             if not self.sets_aside:
                 raise
             return replace(change, set_aside=str(failed))
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Takes the trace context of a change from the column that its application wrote it into.
+
+    A delete has the row's last values, and an update that did not write the column an earlier write's: neither context is its own.
+    """
+
+    column: str
+    name = "trace_column"
+
+    @classmethod
+    def of(cls, name: str, sent: Sequence[SentColumn], captured: Sequence[CapturedColumn]) -> Traced | None:
+        """None for a table without the column. Raises ShapeRefused if it is masked: its value would leave as it is."""
+        own = [one.name for one in captured if one.name == name] or [
+            one.name for one in captured if one.name.casefold() == name.casefold()
+        ]
+        if not own:
+            return None
+        if any(one.mask is not None for one in sent if one.column.name == own[0]):
+            raise ShapeRefused(
+                f'trace_column names "{own[0]}", which is masked: leave it out with exclude_columns instead'
+            )
+        return cls(own[0])
+
+    def __call__(self, change: Change) -> Change | None:
+        written = change.operation is Operation.INSERT or (
+            change.operation is Operation.UPDATE and self.column in change.changed_columns
+        )
+        found = traceparent(change.data.get(self.column)) if written else None
+        return change if found is None else replace(change, traceparent=found)
 
 
 def _no_metadata(change: Change) -> Mapping[str, object]:

@@ -72,6 +72,9 @@ class ShapeOverride(Settings):
     initial_schema_events: bool | None = Field(
         default=None, description="As in `shape`. None, the default: the value there."
     )
+    trace_column: str | None = Field(
+        default=None, description="As in `shape`. None, the default: the value there. Empty: none."
+    )
 
     @classmethod
     def conflicts(cls, given: Mapping[str, Any]) -> Iterable[tuple[Location, str]]:
@@ -132,6 +135,13 @@ class ShapeSettings(Settings):
         description=(
             "With `schema_events`: whether an event also comes before the table's first change of all, and before the rows of each snapshot, so "
             "that a consumer that begins there knows the columns. Outputs that create tables need it. Off by default, as `schema_events` is."
+        ),
+    )
+    trace_column: str | None = Field(
+        default=None,
+        description=(
+            "A column in which applications write the W3C `traceparent` of their write. It becomes the application property `traceparent`, "
+            "also where the column is not sent. Tables without it have none. None, the default. See tracing.md."
         ),
     )
 
@@ -202,6 +212,7 @@ def shape_of(usual: ShapeSettings, own: ShapeOverride | None) -> TableShape:
         on_filter_error=own.on_filter_error or usual.on_filter_error,
         schema_events=_own(own.schema_events, usual.schema_events),
         initial_schema_events=_own(own.initial_schema_events, usual.initial_schema_events),
+        trace_column=(usual.trace_column if own.trace_column is None else own.trace_column) or None,
         shared=frozenset({*(columns or ()), *excluded, *usual.mask} - given),
     )
 

@@ -17,7 +17,7 @@ class TableShape:
 
     `columns`: those that are sent; None: all but the `excluded` ones. `filter`: a CEL expression that is true for a change that is sent.
     `skip_unchanged`: whether updates that changed no sent column are left out. `shared`: the names that only the defaults of all tables
-    have, so that this table may lack them.
+    have, so that this table may lack them. `trace_column`: where an application writes the W3C traceparent of its write.
     """
 
     columns: tuple[str, ...] | None = None
@@ -29,6 +29,7 @@ class TableShape:
     on_filter_error: OnFilterError = "fail"
     schema_events: bool = False
     initial_schema_events: bool = False
+    trace_column: str | None = None
     shared: frozenset[str] = frozenset()
 
 

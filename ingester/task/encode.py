@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from common.message import Message, Metadata, Property
 from common.names import Ordering, Origin
+from common.observability.trace_context import TRACEPARENT
 from ingester.change import OPERATION_NAMES, Change
 from ingester.oversize import Oversized
 from ingester.task.envelope import NativeEnvelope
@@ -52,6 +53,8 @@ class Encoder:
             held[Property.OVERSIZE] = True
         if change.set_aside is not None:
             held[Property.SET_ASIDE] = change.set_aside
+        if change.traceparent is not None:
+            held[TRACEPARENT] = change.traceparent
         return Message(
             body=body,
             message_id=identified.event_id,

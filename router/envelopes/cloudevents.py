@@ -1,7 +1,7 @@
 """CloudEvents 1.0: the native body as the event's data, structured (JSON format) or binary (AMQP protocol binding).
 
-https://github.com/cloudevents/spec, cloudevents/spec.md, formats/json-format.md and bindings/amqp-protocol-binding.md; the extensions `sequence`
-and `partitionkey` are in extensions/. Sets no `subject`: it would be the row's key, which a router does not know.
+https://github.com/cloudevents/spec, cloudevents/spec.md, formats/json-format.md and bindings/amqp-protocol-binding.md; the extensions `sequence`,
+`partitionkey` and those of distributed tracing are in extensions/. Sets no `subject`: it would be the row's key, which a router does not know.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 from common.message import Message, PropertyValue
+from common.observability.trace_context import held as trace_of
 from router.envelopes.native import Native, read
 
 STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
@@ -59,7 +60,7 @@ def _attributes(native: Native, message: Message) -> dict[str, str]:
         found["sequence"] = f"{native.lsn}-{native.command_id:010}-{native.seqval}-{native.operation_id}"
     if message.session_id:
         found["partitionkey"] = message.session_id
-    return found
+    return {**found, **trace_of(message.application_properties)}
 
 
 @lru_cache(_TABLES)

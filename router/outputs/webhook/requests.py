@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from common.message import Message, Opaque
+from common.observability import trace_context
 from router.outputs.headers import ATTRIBUTE, Unwritable, escaped, text_of
 
 PREFIX = "x-dstream-"
@@ -110,7 +111,10 @@ def _content_type(message: Message) -> str:
 
 
 def _header(name: str) -> str:
-    """The header of an application property: `x-dstream-schema-version` for `schema_version`; `ce-` for an attribute of CloudEvents."""
+    """The header of an application property: `x-dstream-schema-version` for `schema_version`; `ce-` for an attribute of CloudEvents.
+    Those of W3C Trace Context have their own."""
+    if name in trace_context.FIELDS:
+        return name
     if name.startswith(ATTRIBUTE):
         return f"ce-{name.removeprefix(ATTRIBUTE).lower()}"
     return PREFIX + _NOT_IN_NAMES.sub("-", name.lower())

@@ -286,3 +286,50 @@ def test_numbers_with_all_their_digits_are_compared_by_these() -> None:
         data = {**PERSON, "Age": orjson.Fragment(b"1.10")}
         one = change(Operation.UPDATE, data, before={**PERSON, "Age": orjson.Fragment(digits)})
         assert (sent(shape, one) is not None) is is_sent
+
+
+TRACE = CapturedColumn("Traceparent", "char", 5, length=55)
+GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def traced(shape: TableShape, one: Change) -> Change:
+    ready = compiled(shape, captured(TRACE), sends_before=False, metadata=lambda change: METADATA)
+    assert ready.columns is None or TRACE.name in ready.columns, "it is read even where it is not sent"
+    (found,) = transformed([one], ready.transforms).changes
+    return found
+
+
+@pytest.mark.parametrize("excluded", [(), ("Traceparent", "Notes")])
+def test_the_context_that_an_application_wrote_travels_with_its_change(excluded: tuple[str, ...]) -> None:
+    shape = TableShape(trace_column="traceparent", excluded=excluded)
+    row = {**PERSON, "Traceparent": f"{GIVEN} "}
+    found = traced(shape, change(data=row))
+    assert found.traceparent == GIVEN
+    assert ("Traceparent" in found.data) == (not excluded)
+    written = change(Operation.UPDATE, data=row, changed_columns=("Age", "Traceparent"))
+    assert traced(shape, written).traceparent == GIVEN
+
+
+def test_a_context_of_an_earlier_write_is_not_that_of_a_later_one() -> None:
+    shape, row = TableShape(trace_column="Traceparent"), {**PERSON, "Traceparent": GIVEN}
+    assert traced(shape, change(Operation.UPDATE, data=row, changed_columns=("Age",))).traceparent is None
+    assert traced(shape, change(Operation.DELETE, data=row)).traceparent is None
+    assert traced(shape, change(Operation.READ, data=row)).traceparent is None
+
+
+@pytest.mark.parametrize("value", [None, "", "no context", 7])
+def test_what_is_no_context_is_none(value: object) -> None:
+    assert (
+        traced(TableShape(trace_column="Traceparent"), change(data={**PERSON, "Traceparent": value})).traceparent
+        is None
+    )
+
+
+def test_a_table_may_lack_the_column_and_nothing_is_done() -> None:
+    assert compiled(TableShape(trace_column="Other"), captured(), sends_before=False).transforms == ()
+
+
+def test_a_masked_column_is_no_trace_column() -> None:
+    shape = TableShape(trace_column="Traceparent", masks=masks(Traceparent="redact"))
+    with pytest.raises(ShapeRefused, match="leave it out with exclude_columns"):
+        compiled(shape, captured(TRACE), sends_before=False)

@@ -56,6 +56,13 @@ def test_a_table_has_its_own_settings_and_else_the_defaults(tmp_path: Path) -> N
     )
 
 
+def test_a_trace_column_is_that_of_all_tables_or_the_tables_own_or_none(tmp_path: Path) -> None:
+    usual = 'trace_column = "Traceparent"'
+    assert shape(tmp_path, usual).trace_column == "Traceparent"
+    assert shape(tmp_path, usual, 'trace_column = "Other"').trace_column == "Other"
+    assert shape(tmp_path, usual, 'trace_column = ""') == AS_CAPTURED
+
+
 def test_what_all_tables_leave_out_only_a_tables_own_columns_bring_back(tmp_path: Path) -> None:
     usual = 'columns = ["Id", "Name", "Ssn"]'
     assert shape(tmp_path, 'exclude_columns = ["Ssn"]', 'exclude_columns = ["Audit"]').excluded == ("Ssn", "Audit")

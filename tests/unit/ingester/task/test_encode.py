@@ -203,3 +203,11 @@ def test_ordering_none_has_no_sessions_and_is_the_same_message_otherwise() -> No
         found = unordered.message(change(name))
         assert found.session_id is None
         assert found == replace(by_table.message(change(name)), session_id=None)
+
+
+def test_the_context_that_an_application_gave_is_a_property_and_changes_nothing_else() -> None:
+    given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    encoder = Encoder(Origin("sql", "Shop"), "ingest-queue")
+    plain, traced = encoder.message(change("insert")), encoder.message(replace(change("insert"), traceparent=given))
+    assert traced.application_properties == {**plain.application_properties, "traceparent": given}
+    assert replace(traced, application_properties=plain.application_properties) == plain

@@ -1,0 +1,34 @@
+"""W3C Trace Context as values: the names of its fields, and whether a text is one. Knows no library, makes no trace.
+https://www.w3.org/TR/trace-context/"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+TRACEPARENT: Final = "traceparent"
+TRACESTATE: Final = "tracestate"
+FIELDS: Final = (TRACEPARENT, TRACESTATE)
+"""Names of application properties, and of headers where an output has them."""
+
+_LONGEST: Final = 128
+_FORM = re.compile(
+    r"(?!ff)(?P<version>[0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?P<more>-.*)?"
+)
+
+
+def traceparent(value: object) -> str | None:
+    """`value` if it is a traceparent, without the blanks around it, which a column of fixed width adds; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    found = _FORM.fullmatch(text) if len(text) <= _LONGEST and text.isascii() else None
+    if found is None or (found["more"] and found["version"] == "00"):
+        return None
+    return text
+
+
+def held(properties: Mapping[str, object]) -> dict[str, str]:
+    """What of a message's properties is its context, by the name of the field."""
+    return {name: value for name in FIELDS if isinstance(value := properties.get(name), str) and value}
