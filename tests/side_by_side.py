@@ -51,6 +51,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         _in(_BUS, "new_tables", "router", "workers"),
         _in(_PIPELINE, "hot_table", "identity", "oversize"),
         ("tests/contracts/check",),
+        ("tests/console",),
         (_FAULTS,),
         _in(_BUS, "stops", "router_slow"),
         _in(_PIPELINE, "replicas", "stuck_jvm"),

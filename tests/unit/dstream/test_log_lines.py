@@ -15,7 +15,12 @@ from ingester.watch.capture_watch import _HEADROOM
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = (ROOT / "docs" / "fail.md").read_text(encoding="utf-8")
-SECTIONS: Final = {"### Both stages": "", "### The ingester": "ingester", "### The router": "router"}
+SECTIONS: Final = {
+    "### Both stages": "",
+    "### The ingester": "ingester",
+    "### The router": "router",
+    "### The console": "desk",
+}
 PASSED_ON: Final = "_tell_once"
 """A method that logs the text it is given."""
 
@@ -53,7 +58,7 @@ def sources() -> Sequence[tuple[str, ast.Module]]:
     """Parsed once for all tests."""
     return [
         (name, ast.parse(path.read_text(encoding="utf-8")))
-        for folder in ("common", "router", "ingester", "dstream")
+        for folder in ("common", "router", "ingester", "desk", "dstream")
         for path in sorted((ROOT / folder).rglob("*.py"))
         if not (name := path.relative_to(ROOT).as_posix()).startswith("dstream/demo/")
     ]
@@ -91,7 +96,7 @@ def events() -> Sequence[tuple[str, str | None]]:
     return found
 
 
-@pytest.mark.parametrize("stage", ["common", "dstream", "ingester", "router"])
+@pytest.mark.parametrize("stage", ["common", "desk", "dstream", "ingester", "router"])
 def test_each_warning_and_error_has_a_row_with_its_stage(stage: str) -> None:
     own = [heading for heading, name in SECTIONS.items() if name in ("", stage) or stage in ("common", "dstream")]
     explained = {name for heading in own for name in rows(heading)}
