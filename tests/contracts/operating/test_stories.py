@@ -300,29 +300,26 @@ def test_the_changes_of_a_row_are_found_by_its_key_the_newest_first(world: World
     assert messages.stories(StoryOrder(table="Persons", key={"ID": "77"})).items == []
 
 
-@pytest.mark.parametrize(
-    ("order", "part"),
-    [
-        ({}, "either event_id, or table"),
-        ({"event_id": "x", "table": "Persons"}, "either event_id, or table"),
-        ({"event_id": "x", "key": {"ID": "1"}}, "has no meaning"),
-        ({"table": "Persons"}, "columns of the table's key are needed"),
-        ({"table": "Nobody", "key": {"ID": "1"}}, "no such table"),
-        ({"table": "Persons", "key": {"Name": "1"}}, "the columns of the key of dbo.Persons are ID"),
-        ({"table": "Persons", "key": {"ID": "1", "id": "1"}}, "are ID"),
-        ({"table": "Persons", "key": {"ID": "one' OR 1=1 --"}}, "no value of type int"),
-        ({"table": "Persons", "key": {"ID": ""}}, None),
-    ],
-)
-def test_an_order_that_cannot_be_right_is_refused(world: World, order: dict[str, Any], part: str | None) -> None:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "either event_id, or table"),
+    ({"event_id": "x", "table": "Persons"}, "either event_id, or table"),
+    ({"event_id": "x", "key": {"ID": "1"}}, "has no meaning"),
+    ({"table": "Persons"}, "columns of the table's key are needed"),
+    ({"table": "Nobody", "key": {"ID": "1"}}, "no such table"),
+    ({"table": "Persons", "key": {"Name": "1"}}, "the columns of the key of dbo.Persons are ID"),
+    ({"table": "Persons", "key": {"ID": "1", "id": "1"}}, "are ID"),
+    ({"table": "Persons", "key": {"ID": "one' OR 1=1 --"}}, "no value of type int"),
+]
+
+
+def test_an_order_that_cannot_be_right_is_refused(world: World) -> None:
     change(world)
-    if part is None:
-        assert world.messages().stories(StoryOrder(**order)).items == []
-        return
-    with pytest.raises(ConfigurationError) as caught:
-        world.messages().stories(StoryOrder(**order))
-    assert part in str(caught.value)
-    assert "OR 1=1" not in str(caught.value)
+    messages = world.messages()
+    for order, part in REFUSED:
+        with pytest.raises(ConfigurationError) as caught:
+            messages.stories(StoryOrder(**order))
+        assert part in str(caught.value)
+        assert "OR 1=1" not in str(caught.value)
 
 
 def test_a_masked_value_is_in_no_answer(world: World) -> None:
