@@ -88,6 +88,7 @@ class Walk:
                 if not page:
                     if not self._is_held(self._beyond()):
                         return "another consumer holds them, or has removed them"
+                    self._stop.wait(self._pace.look_again)
                     continue
                 fresh, over = self._hand_over(page, handle)
                 failing, attempt = None, 0
@@ -123,7 +124,11 @@ class Walk:
         taker = self._opened()
         within = [each for each in page if self._seen.has(each.lying.sequence)]
         if page and self._must_wait(within):
+            # Not a moment less than a lock lasts: what this link has fetched ahead may stay locked as long, and would be waited for in turn.
+            lasts = max(each.lock_left() for each in page)
+            taker.give_back(page)
             self._give_all_back()
+            self._stop.wait(min(max(lasts, 0) + self._pace.look_again, self._pace.longest_lock))
             return False, False
         visits = [Visit(each, self._first(each.lying.sequence)) for each in within if self._chosen(each.lying)]
         meant = {id(visit.taken) for visit in visits}
@@ -162,7 +167,6 @@ class Walk:
         if now - self._held_since >= self._pace.longest_lock:
             self._held_since = None
             return False
-        self._stop.wait(self._pace.look_again)
         return True
 
     def _held(self, mine: dict[int, str | None]) -> frozenset[int]:
