@@ -16,6 +16,7 @@ from typing import TypeVar
 from common.cel.filters import FilterFailed
 from common.errors import ConfigurationError, DStreamError
 from common.names import TableName
+from desk.desk import NotFound
 from desk.documents.messages import Stories, Story, StoryOrder
 from desk.documents.shape import Unknown
 from desk.documents.tables import Pause
@@ -84,7 +85,7 @@ class StoryTeller:
         self._clock = clock
 
     def stories(self, order: StoryOrder) -> Stories:
-        """Raises ConfigurationError for an order that asks for both or neither, and for a table or a key that is none."""
+        """Raises ConfigurationError for an order that asks for both or neither, and for a key that is none; NotFound for a table that is none."""
         if (order.event_id is None) == (order.table is None):
             raise ConfigurationError(["the order needs either event_id, or table and key"])
         if order.event_id is not None and order.key is not None:
@@ -137,7 +138,7 @@ class StoryTeller:
 
     def _of_row(self, asked: _Asked, order: StoryOrder) -> Stories:
         finder = asked.finder
-        table: TableName = finder.table(order.table or "")
+        table = _table(finder, order.table or "")
         look = finder.look(table)
         if look.absence is not None:
             raise ConfigurationError([f"table {table.key}: {look.absence}"])
@@ -225,6 +226,13 @@ class StoryTeller:
                 if each.entity is not None:
                     found.setdefault(each.entity, places.of(each.entity))
         return list(found.values())[:MOST_TOPICS]
+
+
+def _table(finder: ChangeFinder, name: str) -> TableName:
+    try:
+        return finder.table(name)
+    except ConfigurationError as error:
+        raise NotFound(error.message, hint=error.hint) from error
 
 
 def _earliest(trails: Sequence[Trail]) -> datetime | None:

@@ -18,6 +18,7 @@ from common.buses import bus_of, shelves_of
 from common.config.bind import read
 from common.errors import ConfigurationError
 from common.message import Message
+from desk.desk import NotFound
 from desk.documents.messages import MessageFilter, Story, StoryOrder
 from desk.documents.tables import Pause
 from desk.messages.messages import DeskMessages, configured
@@ -305,7 +306,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"event_id": "x", "table": "Persons"}, "either event_id, or table"),
     ({"event_id": "x", "key": {"ID": "1"}}, "has no meaning"),
     ({"table": "Persons"}, "columns of the table's key are needed"),
-    ({"table": "Nobody", "key": {"ID": "1"}}, "no such table"),
     ({"table": "Persons", "key": {"Name": "1"}}, "the columns of the key of dbo.Persons are ID"),
     ({"table": "Persons", "key": {"ID": "1", "id": "1"}}, "are ID"),
     ({"table": "Persons", "key": {"ID": "one' OR 1=1 --"}}, "no value of type int"),
@@ -320,6 +320,8 @@ def test_an_order_that_cannot_be_right_is_refused(world: World) -> None:
             messages.stories(StoryOrder(**order))
         assert part in str(caught.value)
         assert "OR 1=1" not in str(caught.value)
+    with pytest.raises(NotFound, match="no such table"):
+        messages.stories(StoryOrder(table="Nobody", key={"ID": "1"}))
 
 
 def test_a_masked_value_is_in_no_answer(world: World) -> None:
