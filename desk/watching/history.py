@@ -15,6 +15,8 @@ STEP = 10
 _POINTS = 360
 _MINUTE = 60 // STEP
 _UNKNOWN = math.nan
+_FILLED = 4
+"""Points that one measurement fills at most."""
 
 
 class _Line:
@@ -47,6 +49,8 @@ class Kept:
 
     def __init__(self, now: float) -> None:
         self._begun = int(now // STEP)
+        self._rated: int | None = None
+        self._queued: int | None = None
         self._lags: dict[str, _Line] = {}
         self._rates: dict[str, _Line] = {}
         self._lag, self._rate, self._queue = (_Line(self._begun) for _ in range(3))
@@ -61,15 +65,23 @@ class Kept:
             self._lag.put(step, max(known))
 
     def rates(self, now: float, rates: Mapping[str, float]) -> None:
-        """Changes a second since the last time, by table."""
+        """Changes a second since the last time, by table. They hold for all points since then, if that was not long ago."""
         step = int(now // STEP)
-        for table, rate in rates.items():
-            self._of(self._rates, table, step).put(step, rate)
-        if rates:
-            self._rate.put(step, sum(rates.values()))
+        first = step if self._rated is None or step - self._rated > _FILLED else min(step, self._rated + 1)
+        self._rated = step
+        for point in range(first, step + 1):
+            for table, rate in rates.items():
+                self._of(self._rates, table, point).put(point, rate)
+            if rates:
+                self._rate.put(point, sum(rates.values()))
 
     def queue(self, now: float, messages: int) -> None:
-        self._queue.put(int(now // STEP), messages)
+        """Asked about less often than there are points."""
+        step = int(now // STEP)
+        first = step if self._queued is None or step - self._queued > _FILLED else min(step, self._queued + 1)
+        self._queued = step
+        for point in range(first, step + 1):
+            self._queue.put(point, messages)
 
     def of_minute(self, table: str, now: float) -> float | None:
         """Changes a second in the last minute; None: unknown."""

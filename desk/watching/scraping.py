@@ -25,13 +25,12 @@ _TEXT = 2_000
 
 _CHANGES = "dstream_ingester_changes_total"
 _STATE, _LAG = "dstream_ingester_table_state", "dstream_ingester_lag_seconds"
-_SILENCE = "dstream_ingester_silence"
 _UP, _FILL = "dstream_router_destination_up", "dstream_router_storage_used_ratio"
 _BEHIND = "dstream_router_sessions_behind"
 _MEMORY = ("process_resident_memory_bytes", "dstream_router_worker_resident_memory_bytes")
 _NAMES = frozenset(
     {
-        *(_CHANGES, _STATE, _LAG, _SILENCE, _UP, _FILL, _BEHIND),
+        *(_CHANGES, _STATE, _LAG, _UP, _FILL, _BEHIND),
         *("dstream_ingester_ready", "dstream_router_ready"),
         *("dstream_ingester_slots", "dstream_router_slots", "dstream_ingester_slots_busy", "dstream_router_slots_busy"),
         *("dstream_router_sessions_parked", "dstream_router_sessions_stopped"),
@@ -42,14 +41,13 @@ _NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """One process. `states`, `lags`, `changes`: by table. `silences`: the reasons why no changes arrive. `away`: (output, topic) that accept
+    """One process. `states`, `lags`, `changes`: by table. `away`: (output, topic) that accept
     nothing. `fills`: used shares of storage, by entity as the router names it. `stopped`: sessions that stand at a poison message."""
 
     process: Process
     states: Mapping[str, str] = field(default_factory=dict)
     lags: Mapping[str, float] = field(default_factory=dict)
     changes: Mapping[str, float] = field(default_factory=dict)
-    silences: frozenset[str] = frozenset()
     away: Sequence[tuple[str, str]] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
     stopped: int = 0
@@ -133,7 +131,6 @@ def judged(address: str, values: Sequence[Reading], *, ready: bool, alive: bool,
         states,
         by(_LAG, "table"),
         by(_CHANGES, "table"),
-        frozenset(each.labels["state"] for each in of.get(_SILENCE, ()) if each.value == 1),
         [(each.labels["output"], each.labels["topic"]) for each in of.get(_UP, ()) if each.value == 0],
         by(_FILL, "entity"),
         only("dstream_router_sessions_stopped") or 0,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from common.bus.depths import Depth
-from common.clock import SteadyClock, steady
+from common.clock import SteadyClock, SteadyTime, steady
 from desk.desk import NotFound
 from desk.documents.overview import Entity, Overview, Trouble, Unacknowledged
 from desk.documents.tables import History, Table
@@ -38,7 +38,9 @@ _TICK = 0.25
 _OLD = 3.0
 """After so many rhythms without an answer tables count as unknown."""
 _GROWS_SECONDS = 300
-_QUEUE_SECONDS, _TOPICS_SECONDS, _SCRAPE_SECONDS, _CAPTURE_SECONDS = 15.0, 30.0, 10.0, 15.0
+_QUEUE_SECONDS, _TOPICS_SECONDS, _SCRAPE_SECONDS, _CAPTURE_SECONDS = 15.0, 30.0, 15.0, 15.0
+_COMPOSED_SHARE = 40.0
+"""A look that takes a second to put together is followed by another one after so many seconds at the earliest."""
 _STALE_SECONDS = 60.0
 
 
@@ -96,6 +98,11 @@ class StoresWatching:
         self._changed = threading.Condition()
         self._number = 0
         self._stop = threading.Event()
+        self._made: (
+            tuple[Topics, Entity, Mapping[str, float], list[str], tuple[list[Entity], list[Unacknowledged]]] | None
+        ) = None
+        self._news: set[str] = set()
+        self._next = clock()
         self._look = self._composed()
         self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
 
@@ -162,11 +169,16 @@ class StoresWatching:
     def turn(self) -> None:
         """Take in what has come, and ask what is due."""
         new = {part.what for part in self._parts if part.turn()}
-        if not new:
+        if new:
+            self._news |= new
+            with self._changed:
+                self._keep(new)
+        if not self._news or self._clock() < self._next:
             return
-        with self._changed:
-            self._keep(new)
+        begun = self._clock()
+        self._news = set()
         look = self._composed()
+        self._next = SteadyTime(self._clock() + _COMPOSED_SHARE * (self._clock() - begun))
         with self._changed:
             self._look = look
             self._number += 1
@@ -192,8 +204,8 @@ class StoresWatching:
         scraped: Sequence[Scraped] = () if self._processes is None else self._processes.answer().value
         fills = {entity: share for each in scraped for entity, share in each.fills.items()}
         queue = queue_entity(self._console.names.queue, self._queue.answer().value, fills)
-        entities = topic_entities(topics.value, fills)
         tables = self._documents(topics.value, scraped)
+        entities, waiting = self._places(topics.value, queue, fills, [table.table for table in tables])
         seen = Seen(
             tables=tables,
             queue=queue,
@@ -210,8 +222,17 @@ class StoresWatching:
             overview(self._console, at, seen, self._tables.answer().value.owners, found),
             {_key(table.table): table for table in tables},
             [queue, *entities],
-            unacknowledged([table.table for table in tables], queue, topics.value),
+            waiting,
         )
+
+    def _places(
+        self, topics: Topics, queue: Entity, fills: Mapping[str, float], tables: list[str]
+    ) -> tuple[Sequence[Entity], Sequence[Unacknowledged]]:
+        """Made again only when something of it is new: topics are asked about less often than tables."""
+        if self._made is None or self._made[0] is not topics or self._made[1:4] != (queue, fills, tables):
+            found = topic_entities(topics, fills), unacknowledged(tables, queue, topics)
+            self._made = topics, queue, fills, tables, found
+        return self._made[4]
 
     def _documents(self, topics: Topics, scraped: Sequence[Scraped]) -> list[Table]:
         answer = self._tables.answer()
