@@ -69,10 +69,7 @@ class Revisions:
                 "taking the last change back: it removed a value that is secret, which is not kept",
                 hint="write it again by hand, from an environment variable",
             )
-        lines = present.text.splitlines(keepends=True)
-        for start, end, text in sorted(back, reverse=True):
-            lines[start:end] = [text]
-        text = "".join(lines)
+        text = taken_back(present.text, back)
         if revision_of(text.encode()) != last.before:
             raise Conflict("taking the last change back: what is kept of it does not fit the configuration")
         return text, last.shown.what
@@ -124,3 +121,11 @@ def difference(old: str, new: str) -> tuple[_Piece, ...]:
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     steps = SequenceMatcher(None, after, before, autojunk=False).get_opcodes()
     return tuple((a, b, "".join(before[c:d])) for kind, a, b, c, d in steps if kind != "equal")
+
+
+def taken_back(new: str, back: Sequence[_Piece]) -> str:
+    """The old text, from the new one and their `difference`."""
+    lines = new.splitlines(keepends=True)
+    for start, end, text in sorted(back, reverse=True):
+        lines[start:end] = [text]
+    return "".join(lines)
