@@ -36,7 +36,12 @@ class _State:
     def text(self) -> str:
         lines = ["# the shop's changes", "ingester {", '  db_type = "sqlserver"', "  tables  = ["]
         lines += [f"    {json.dumps(name, ensure_ascii=False)}," for name in self.sources]
-        lines += ["  ]", "}", ""]
+        lines += ["  ]"]
+        for name, settings in self.sources.items():
+            lines += [f"  table {json.dumps(name, ensure_ascii=False)} {{"] if settings else []
+            lines += [f"    {key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+            lines += ["  }"] if settings else []
+        lines += ["}", ""]
         for name, (type, settings) in self.outputs.items():
             label = "" if name == "default" else f" {json.dumps(name, ensure_ascii=False)}"
             lines += [f"output{label} {{", f'  type = "{type}"']

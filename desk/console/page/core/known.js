@@ -28,7 +28,13 @@ export async function readOverview() {
   known.overview = await get("overview");
 }
 
+/** All tables: the stream brings them as it begins; they are asked for only where it does not. */
 export async function readTables() {
+  for (let tries = 0; tries < 15 && known.tables === null; tries += 1) await new Promise((done) => setTimeout(done, 100));
+  if (known.tables === null) await askForTables();
+}
+
+async function askForTables() {
   const found = new Map();
   let after = null;
   do {

@@ -25,7 +25,7 @@ import * as table from "../views/table.js";
 import * as tables from "../views/tables.js";
 
 const READ_EVERY = 5_000;
-const current = { name: null, view: null, error: null, reading: null, again: false, readAt: 0 };
+const current = { name: null, view: null, error: null, reading: null, again: false, readAt: 0, due: false };
 const context = { refresh: () => refresh(), redraw: () => draw() };
 let signedIn = false;
 
@@ -104,6 +104,16 @@ function draw() {
   shell();
 }
 
+/** Once, however many events come together. */
+function drawSoon() {
+  if (current.due) return;
+  current.due = true;
+  requestAnimationFrame(() => {
+    current.due = false;
+    draw();
+  });
+}
+
 function main() {
   return document.getElementById("main");
 }
@@ -148,7 +158,7 @@ function heard(kind) {
   if (!signedIn || !current.view || document.hidden) return;
   if (!current.view.live) shell();
   else if (kind === "overview" && Date.now() - current.readAt > READ_EVERY) refresh();
-  else draw();
+  else drawSoon();
 }
 
 whenStranger(stranger);

@@ -2,6 +2,7 @@
 
 import { get, part, post } from "../core/api.js";
 import { h } from "../core/dom.js";
+import { go, to } from "../core/places.js";
 import { count, counted, entityName } from "../core/words.js";
 import { button, facts, notice, tag } from "../parts/bits.js";
 import { endings, openDialog, reasonField, tick } from "../parts/dialog.js";
@@ -16,16 +17,16 @@ const EVERY = 700;
 
 /** Replay or purge one message. */
 export function askOne(kind, message, context) {
-  return askMany(kind, message.entity, {}, [message.sequence], context);
+  return askMany(kind, message.entity, {}, [message.sequence], context, to(["dead-letters", "list"], { entity: message.entity }));
 }
 
-/** Replay or purge what the filter and the numbers choose. */
-export function askMany(kind, entity, which, sequences, context) {
+/** Replay or purge what the filter and the numbers choose. `after`: where to go once something was done. */
+export function askMany(kind, entity, which, sequences, context, after = null) {
   const state = { kind, entity, which, sequences, safe: true, reason: "", plan: null, operation: null };
   const words = WORDS[kind];
   const opened = openDialog(`${words.does} dead letters of ${entityName(entity)}`, (dialog) =>
     state.operation ? progress(state, dialog) : question(state, words, dialog));
-  opened.then(() => context.refresh());
+  opened.then(() => (after && state.operation?.done ? go(after) : context.refresh()));
   return opened;
 }
 

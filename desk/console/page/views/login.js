@@ -6,7 +6,7 @@ import { failure, notice } from "../parts/bits.js";
 
 /** `expired`: whether somebody was signed in before. `done`: called when the console knows us. */
 export function draw(expired, done) {
-  const said = h("div", { key: "said", role: "alert", kept: true });
+  const said = h("div", { key: "said", kept: true });
   const submit = async (event) => {
     event.preventDefault();
     const input = event.target.elements.token;

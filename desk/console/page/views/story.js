@@ -30,7 +30,7 @@ export function open() {
     async refresh() {
       const query = chosen();
       state.asked = location.hash;
-      if (known.tables === null) await readTables();
+      await readTables();
       state.stories = state.error = null;
       if (!askable(query)) return;
       try {

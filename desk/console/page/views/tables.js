@@ -23,7 +23,7 @@ export function open() {
     title: "Tables",
     live: true,
     async refresh() {
-      if (known.tables === null) await readTables();
+      await readTables();
     },
     draw: () => (known.tables ? page([...known.tables.values()]) : null),
   };
@@ -85,9 +85,14 @@ function tableGrid(tables, chosen, address) {
     { name: "Rate", sort: "rate", number: true, cell: (table) => rate(table.changes_per_second) },
     { name: "Headroom", sort: "headroom", cell: headroom },
     { name: "Owner", less: "lesser", sort: "owner", cell: (table) => h("span", { class: "mono short", title: table.owner }, table.owner ?? "–") },
-    { name: "Topic", less: "less", sort: "topic", cell: (table) => h("span", { class: "mono short", title: table.topic }, table.topic ?? "–") },
+    { name: "Topic", less: "less", sort: "topic", cell: (table) => h("span", { class: "mono short", title: table.topic }, ending(table.topic)) },
   ];
   return grid("Tables, their state, lag and headroom", columns, tables, { key: (table) => table.table, sorted: { by: chosen.sort, down, change } });
+}
+
+/** Topics of one database begin alike: what tells them apart is the end. */
+function ending(topic) {
+  return !topic ? "–" : topic.length > 30 ? `…${topic.slice(-28)}` : topic;
 }
 
 function headroom(table) {
