@@ -24,7 +24,7 @@ Colours = Literal["light", "dark"]
 _PICTURES: Sequence[tuple[str, str, tuple[int, int], Sequence[Colours]]] = (
     ("now", "", DESKTOP, ("light", "dark")),
     ("table", "tables/dbo.OrderLines", DESKTOP, ("light", "dark")),
-    ("story", "story?event_id=shop.dbo.Orders:0000000000-1", DESKTOP, ("light", "dark")),
+    ("story", "story?event_id=shop.dbo.Orders:0000002A000001F80003-1-0000002A000001F80002-2", DESKTOP, ("light", "dark")),
     ("phone", "", PHONE, ("light", "dark")),
 )
 
@@ -52,7 +52,7 @@ def _picture(console: Place, view: Window, address: str) -> bytes:
 def smaller(png: bytes) -> bytes:
     """The same picture in a palette: pages of a tool have few colours, and letters need none of their shades exactly."""
     width, height, channels, data = _pixels(png)
-    coarse = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
+    coarse = bytes(min(255, (value + 2) // 4 * 4) for value in range(256))
     seen = dict[bytes, int]()
     rows = list[bytes]()
     for row in _unfiltered(data, width * channels, channels, height):

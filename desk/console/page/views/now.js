@@ -56,7 +56,7 @@ function wrong(troubles) {
   return h("section", { key: "verdict", class: "stack", "aria-label": "What is wrong" },
     h("p", { class: `verdict-title tone-${critical ? "bad" : "warn"}` },
       icon(critical ? "bad" : "warn"), `${counted(troubles.length, "thing needs", "things need")} you`,
-      critical && critical < troubles.length ? h("span", { class: "muted" }, ` ${critical} of them at once`) : null),
+      critical && critical < troubles.length ? h("span", { class: "muted" }, ` ${critical} of them critical`) : null),
     h("ul", { class: "troubles" }, shown.map(troubleItem)),
     troubles.length > shown.length ? h("p", { class: "muted" }, `${counted(troubles.length - shown.length, "more is", "more are")} not shown here: see the tables.`) : null);
 }

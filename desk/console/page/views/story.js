@@ -19,7 +19,7 @@ const PLACES = {
   subscription: "Subscription", dead_letter: "Dead letter",
 };
 const STATES = {
-  passed: ["ok", "passed"], here: ["info", "is here"], waiting: ["wait", "waits here"], not_yet: ["open", "not yet"], never: ["never", "never"], unknown: ["none", "not known"],
+  passed: ["ok", "passed"], here: ["here", "is here"], waiting: ["wait", "waits here"], not_yet: ["open", "not yet"], never: ["never", "never"], unknown: ["none", "not known"],
 };
 
 export function open() {
