@@ -19,12 +19,12 @@ PROMTOOL := tests/deploy/observability/.cache
 CONSOLE := tests/console/go/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite kafka nats opensearch postgresql promtool console-clients proto rules images clean
+.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients proto rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom archive debezium asyncapi azurite promtool console-clients
+test: setup scriptdom archive debezium asyncapi azurite chromium promtool console-clients
 	$(BIN)/python -m tests.side_by_side dstream
 
 # Each output against its real server, which its tests install and start by themselves.
@@ -219,6 +219,10 @@ $(CONSOLE)/.ready: api/dstream.proto tests/console/go/client.go tests/console/go
 	@cp tests/console/go/client.go tests/console/go/go.mod tests/console/go/go.sum $(@D)/src
 	@echo "Compiling a Go client into $(@D) ..."
 	@cd $(@D)/src && GOBIN=$(CURDIR)/$(@D)/bin go install tool && PATH=$(CURDIR)/$(@D)/bin:$$PATH $(CURDIR)/$(BIN)/python -m grpc_tools.protoc --proto_path=$(CURDIR)/api --go_out=. --go-grpc_out=. dstream.proto && go build -o ../client . && touch ../.ready || $(MISSING)
+
+# Chromium, only for tests/console/page, where there is none: Debian's package with all that it needs, so this takes root.
+chromium:
+	@test -n "$$DSTREAM_TEST_CHROMIUM" || command -v chromium > /dev/null || command -v chromium-browser > /dev/null || { echo "Installing Chromium ..."; apt-get install -qq -y --no-install-recommends chromium > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; }; } || $(MISSING)
 
 # The alert rules as Kubernetes takes them, from the file that Prometheus takes.
 rules:
