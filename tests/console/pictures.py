@@ -24,7 +24,12 @@ Colours = Literal["light", "dark"]
 _PICTURES: Sequence[tuple[str, str, tuple[int, int], Sequence[Colours]]] = (
     ("now", "", DESKTOP, ("light", "dark")),
     ("table", "tables/dbo.OrderLines", DESKTOP, ("light", "dark")),
-    ("story", "story?event_id=shop.dbo.Orders:0000002A000001F80003-1-0000002A000001F80002-2", DESKTOP, ("light", "dark")),
+    (
+        "story",
+        "story?event_id=shop.dbo.Orders:0000002A000001F80003-1-0000002A000001F80002-2",
+        DESKTOP,
+        ("light", "dark"),
+    ),
     ("phone", "", PHONE, ("light", "dark")),
 )
 

@@ -1,6 +1,6 @@
 // Dead letters: how many, where and why; then those of one entity, chosen by reason and table; what runs; and the way to replay or purge.
 
-import { get, part, post } from "../core/api.js";
+import { get, list as listOf, part, post } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { known } from "../core/known.js";
 import { here, to } from "../core/places.js";
@@ -21,7 +21,7 @@ export function open(_, context) {
     title: "Dead letters",
     live: true,
     async refresh() {
-      const [counts, operations] = await Promise.all([get("dead-letters"), get("operations")]);
+      const [counts, operations] = await Promise.all([get("dead-letters"), listOf("operations")]);
       known.operations = operations.items;
       state.counts = counts.items;
     },
@@ -88,7 +88,7 @@ export function openList(_, context) {
     live: false,
     async refresh() {
       const query = filter();
-      const [page, operations] = await Promise.all([get("messages", { ...query, dead: true, newest_first: true, most: MOST }), get("operations")]);
+      const [page, operations] = await Promise.all([get("messages", { ...query, dead: true, newest_first: true, most: MOST }), listOf("operations")]);
       if (JSON.stringify(query) !== state.shown) state.chosen.clear();
       known.operations = operations.items;
       Object.assign(state, { page, shown: JSON.stringify(query) });

@@ -1,6 +1,6 @@
 // The explorer: what lies in the queue, a subscription or their dead letters, newest first, with filters and pages. Looking takes nothing.
 
-import { get, part } from "../core/api.js";
+import { get, list, part } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { go, here, to } from "../core/places.js";
 import { count, entityName } from "../core/words.js";
@@ -23,7 +23,7 @@ export function open() {
     async refresh() {
       const query = chosen();
       const [entities, page] = await Promise.all([
-        get("entities"),
+        list("entities"),
         get("messages", { ...query, dead: Boolean(query.dead), newest_first: query.order !== "oldest", order: null, most: MOST }),
       ]);
       Object.assign(state, { entities: entities.items, page, shown: JSON.stringify(query) });

@@ -1,6 +1,6 @@
 // The queue, the topics and their subscriptions: what lies where, how full it is, and the ways into each.
 
-import { get } from "../core/api.js";
+import { get, list } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { to } from "../core/places.js";
 import { count, counted, entityName, share } from "../core/words.js";
@@ -13,7 +13,7 @@ export function open() {
     title: "Queue and topics",
     live: true,
     async refresh() {
-      const [entities, unacknowledged] = await Promise.all([get("entities"), get("unacknowledged").catch(() => ({ items: [] }))]);
+      const [entities, unacknowledged] = await Promise.all([get("entities"), list("unacknowledged")]);
       Object.assign(state, { entities: entities.items, unacknowledged: unacknowledged.items });
     },
     draw: () => (state.entities ? page(state) : null),

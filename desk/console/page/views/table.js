@@ -1,11 +1,11 @@
 // One table: how it is, the last hour as pictures, how far cleanup is, who reads it, its offset, its moves and snapshots, and what can be done.
 
-import { get, part, session } from "../core/api.js";
+import { get, list, part, session } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { known } from "../core/known.js";
 import { to } from "../core/places.js";
 import { count, counted, duration, rate, STATES } from "../core/words.js";
-import { bar, button, empty, facts, figure, heading, headroomTone, linkButton, notice, section, stateTag, tag, when } from "../parts/bits.js";
+import { bar, button, empty, facts, failure, figure, heading, headroomTone, linkButton, notice, section, stateTag, tag, when } from "../parts/bits.js";
 import { chart, CLOCK } from "../parts/chart.js";
 import { grid } from "../parts/grid.js";
 import { moveOffset } from "./table_offset.js";
@@ -14,16 +14,16 @@ import { askPause, askSnapshot, changeSnapshot } from "./table_orders.js";
 const OVER = new Set(["done", "failed", "stopped"]);
 
 export function open([name], context) {
-  const state = { table: null, history: null, moves: [], snapshots: [] };
+  const state = { table: null, history: null, moves: null, snapshots: null };
   return {
     title: name,
     live: true,
     async refresh() {
       const path = `tables/${part(name)}`;
       const [table, history, moves, snapshots] = await Promise.all([
-        get(path), get(`${path}/history`), get("offsets/moves", { table: name }), get("snapshots", { table: name })]);
+        get(path), get(`${path}/history`), list("offsets/moves", { table: name }), list("snapshots", { table: name })]);
       known.tables?.set(table.table, table);
-      Object.assign(state, { table, history, moves: moves.items, snapshots: snapshots.items });
+      Object.assign(state, { table, history, moves, snapshots });
     },
     draw: () => (state.table ? page({ ...state, table: known.tables?.get(state.table.table) ?? state.table }, context) : null),
   };
@@ -121,8 +121,8 @@ function snapshots(state, context) {
     { name: "Do", cell: (snapshot) => h("span", { class: "actions" }, OVER.has(snapshot.state) ? "–" : [
       snapshot.state === "paused" ? act(snapshot, "resume", "Resume") : act(snapshot, "pause", "Pause"), act(snapshot, "stop", "Stop")]) },
   ];
-  return section("Snapshots", state.snapshots.length
-    ? grid("Snapshots of this table", columns, state.snapshots, { key: (snapshot) => snapshot.id })
+  return section("Snapshots", state.snapshots.refused ? failure(state.snapshots.refused) : state.snapshots.items.length
+    ? grid("Snapshots of this table", columns, state.snapshots.items, { key: (snapshot) => snapshot.id })
     : empty("None was taken lately."));
 }
 
@@ -132,7 +132,7 @@ function progress(snapshot) {
   return bar(snapshot.rows / snapshot.about, text, "info");
 }
 
-function moves(list) {
+function moves({ items, refused }) {
   const columns = [
     { name: "When", cell: (move) => when(move.at) },
     { name: "By", cell: (move) => `${move.login}${move.host ? ` on ${move.host}` : ""}` },
@@ -140,7 +140,7 @@ function moves(list) {
     { name: "To", cell: (move) => h("span", { class: "mono" }, move.to) },
     { name: "Reason", wide: true, cell: (move) => move.reason ?? "–" },
   ];
-  return section("Moves of the offset", list.length
-    ? grid("Who moved the offset", columns, list, { key: (move) => `${move.at} ${move.to}` })
+  return section("Moves of the offset", refused ? failure(refused) : items.length
+    ? grid("Who moved the offset", columns, items, { key: (move) => `${move.at} ${move.to}` })
     : empty("Nobody moved it."));
 }
