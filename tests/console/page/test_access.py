@@ -7,8 +7,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from desk.documents.tables import Pause
 from tests.console.page.browser import Window, window
-from tests.console.page.world import World, place
+from tests.console.page.world import place
+from tests.fakes.desk import World
 
 PAGE = Path(__file__).parents[3] / "desk" / "console" / "page"
 HOSTILE = '<img src=x onerror="window.caught=1"><script>window.caught=1</script>'
@@ -34,16 +36,10 @@ def test_a_console_that_only_reads_says_so_and_changes_nothing(chromium: Browser
 def _hostile(world: World) -> None:
     world.rows[0].name = f"dbo.{HOSTILE}"
     world.rows[0].owner = HOSTILE
-    world.rows[3].pause = replace_reason(world)
+    world.rows[3].pause = Pause(at=world.text(), by=HOSTILE, reason=HOSTILE)
     world.rows[3].topic = f"topic{HOSTILE}".replace("/", "")
     for letter in world.letters["queue"].values():
         letter.reason, letter.description = HOSTILE, f"{HOSTILE} javascript:alert(1)"
-
-
-def replace_reason(world: World) -> object:
-    pause = world.rows[3].pause
-    assert pause is not None
-    return pause.model_copy(update={"reason": HOSTILE, "by": HOSTILE})
 
 
 def test_hostile_texts_stay_texts(chromium: Browser) -> None:

@@ -39,7 +39,7 @@ function question(state, words, dialog) {
   const filters = Object.entries(state.which).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ");
   const which = state.sequences ? counted(state.sequences.length, "chosen dead letter") : filters ? `All with ${filters}` : "All of them";
   const plan = state.plan;
-  const would = plan ? (state.kind === "replay" ? plan.replayed : plan.purged) || Math.max(0, plan.matched - plan.left_count) : 0;
+  const would = plan ? (state.kind === "purge" ? plan.matched : plan.replayed || Math.max(0, plan.matched - plan.left_count)) : 0;
   return [
     h("p", { key: "which" }, h("strong", {}, which), ". ", words.text),
     state.kind === "replay" ? tick("Keep the order", state.safe, (on) => {
@@ -47,7 +47,7 @@ function question(state, words, dialog) {
       dialog.redraw();
     }, { help: "A dead letter is left where a newer change of its row was sent, or may have been." }) : null,
     !state.safe ? notice("warn", "Older values may overwrite newer ones", "A subscriber that applies changes as they come gets the old row after the new one.", { key: "unsafe" }) : null,
-    plan ? planned(plan, would, words) : null,
+    plan ? planned(state.kind, plan, would, words) : null,
     reasonField(state),
     endings(dialog,
       button("See what would happen", () => dialog.run("Looking …", async () => {
@@ -60,12 +60,14 @@ function question(state, words, dialog) {
   ];
 }
 
-function planned(plan, would, words) {
+/** A plan says what a replay would do; a purge leaves none of those that match. */
+function planned(kind, plan, would, words) {
+  const replays = kind === "replay";
   return h("div", { class: "outcome", key: "plan", role: "status" },
     h("h3", {}, "What would happen"),
-    facts([["Match", count(plan.matched)], [`Would be ${words.done}`, count(would)], ["Would stay", count(plan.left_count)]]),
+    facts([["Match", count(plan.matched)], [`Would be ${words.done}`, count(would)], ["Would stay", replays ? count(plan.left_count) : null]]),
     plan.complete ? null : h("p", { class: "muted" }, "There are more than could be looked at in ten seconds."),
-    plan.warnings.map((text) => notice("warn", text)), leftOut(plan));
+    replays ? [plan.warnings.map((text) => notice("warn", text)), leftOut(plan)] : null);
 }
 
 /** Those that stay, and why: nothing is left in silence. */
