@@ -18,7 +18,7 @@ def imported(module: str) -> Any:
         missing = (error.name or "").partition(".")[0]
         if missing in _OURS:
             raise
-        extra = "ingester" if module.startswith("ingester") else "demo"
+        extra = {"desk": "console", "ingester": "ingester"}.get(module.partition(".")[0], "demo")
         raise ConfigurationError(
             [f"the Python package {missing} is not installed"], hint=f"pip install 'dstream-cdc[{extra}]'"
         ) from None
