@@ -23,10 +23,12 @@ from desk.importing import imported
 
 if TYPE_CHECKING:
     from common.bus.ports import Bus, EntityManager
+    from ingester.capture_status import Explanation
     from ingester.commands.status import TableStatus
 
 _READ_SECONDS = 300.0
 """Each part has shorter deadlines; this one ends what they forgot."""
+_LATE = ("capture_stopped", "capture_lagging")
 _BOTH = "leave out --stage router, where the ingester's settings are set as well"
 
 
@@ -40,7 +42,7 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`at`: when it was read, in UTC. `unread`: what could not be read."""
+    """`at`: when it was read, in UTC. `unread`: what could not be read. `capture`: why changes come late or not at all; None while it keeps up."""
 
     at: str
     tables: Sequence[TableStatus] = ()
@@ -48,6 +50,7 @@ class Status:
     queue: Depth | None = None
     topics: Sequence[Depth] = ()
     unread: Sequence[Unread] = ()
+    capture: Explanation | None = None
 
 
 def read(stages: Stages, stop: threading.Event) -> Status:
@@ -60,12 +63,13 @@ def read(stages: Stages, stop: threading.Event) -> Status:
     ]
     tables = begun(lambda: tables_of(stages.ingester, of_tables), name="status-tables")
     topics = begun(lambda: topics_of(stages, of_topics, stop), name="status-topics")
-    parts: list[Future[Any]] = [tables, topics, *(depth for _, depth in depths)]
+    capture = begun(lambda: late_capture(stages.ingester), name="status-capture")
+    parts: list[Future[Any]] = [tables, topics, capture, *(depth for _, depth in depths)]
     if wait(parts, _READ_SECONDS).not_done:
         raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s")
     seen, owners = tables.result()
     queue = _queue(depths, of_queue)
-    return Status(at, seen, owners, queue, topics.result(), [*of_tables, *of_queue, *of_topics])
+    return Status(at, seen, owners, queue, topics.result(), [*of_tables, *of_queue, *of_topics], capture.result())
 
 
 def tables_of(settings: Any, unread: list[Unread]) -> tuple[list[TableStatus], dict[str, int]]:
@@ -76,6 +80,28 @@ def tables_of(settings: Any, unread: list[Unread]) -> tuple[list[TableStatus], d
     settings = read_or(unread, "tables that patterns match", lambda: stores.with_matches(settings), settings)
     tables: list[TableStatus] = module.tables_seen(settings, settings.streams, unread)
     return tables, module.ingesters(tables)
+
+
+def late_capture(settings: Any) -> Explanation | None:
+    """Why capture is stopped or behind. None while it keeps up, and where that cannot be read: then the tables cannot be either."""
+    if settings is None:
+        return None
+    try:
+        found = capture_of(settings)
+    except DStreamError:
+        return None
+    return found if found is not None and found.state.value in _LATE else None
+
+
+def capture_of(settings: Any) -> Explanation | None:
+    """Why changes come late or not at all; None while capture keeps up. Raises DStreamError."""
+    late = imported("ingester.capture_status").LAG_SECONDS
+    with imported("ingester.commands.stores").database(settings) as database:
+        newest = database.capture.times().newest
+        if newest is not None and newest <= late:
+            return None
+        found: Explanation = database.capture.silence(newest)
+        return found
 
 
 def topics_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:

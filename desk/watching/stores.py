@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from common.bus.depths import Depth
 from common.unread import Unread
 from desk.importing import imported
-from desk.status import Stages, known_router, queue_of, tables_of
+from desk.status import Stages, capture_of, known_router, queue_of, tables_of
 from desk.watching.entities import Topics
 
 if TYPE_CHECKING:
@@ -53,13 +53,7 @@ class Stores:
         settings = self.stages.ingester
         if settings is None:
             return None
-        late = imported("ingester.capture_status").LAG_SECONDS
-        with imported("ingester.commands.stores").database(settings) as database:
-            newest = database.capture.times().newest
-            if newest is not None and newest <= late:
-                return None
-            found: Explanation = database.capture.silence(newest)
-            return found
+        return capture_of(settings)
 
 
 def places_of(router: Any) -> tuple[dict[str, list[str]], dict[str, list[tuple[str, str]]]]:

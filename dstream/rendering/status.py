@@ -32,6 +32,8 @@ def status_lines(status: Status) -> list[str]:
         sections.append(table(_DEPTH, [_depth_row(each) for each in depths], right=_NUMBERS))
     problems = [f"problem: {each.table}: {each.problem}" for each in status.tables if each.problem is not None]
     paused = [f"paused: {each.table}: {_pause_words(each.pause)}" for each in status.tables if each.pause is not None]
+    if (capture := status.capture) is not None:
+        problems.append(f"problem: {capture.text}" + ("" if capture.hint is None else f" ({capture.hint})"))
     unknown = [f"unknown: {each}" for each in status.unread]
     sections += [part for part in (paused, problems, unknown) if part]
     return [line for part in sections for line in ("", *part)][1:]
@@ -89,6 +91,9 @@ def status_document(status: Status) -> dict[str, Any]:
         "ingesters": [{"owner": owner, "tables": tables} for owner, tables in status.ingesters.items()],
         "queue": None if status.queue is None else _entity(status.queue, "queue"),
         "topics": [_entity(each, "topic") for each in status.topics],
+        "capture": None
+        if (capture := status.capture) is None
+        else {"state": capture.state.value, "text": capture.text, "remedy": capture.hint},
         "unknown": [{"what": each.what, "text": each.why, "remedy": each.hint} for each in status.unread],
     }
 

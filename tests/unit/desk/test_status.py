@@ -23,11 +23,12 @@ class Stores:
     """None of them answers before all have been asked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._all = threading.Barrier(4)
+        self._all = threading.Barrier(5)
         monkeypatch.setattr("common.buses.bus_of", lambda settings: SimpleNamespace(entities=settings))
         monkeypatch.setattr(looking, "_depth", self._depth)
         monkeypatch.setattr(looking, "tables_of", self._tables)
         monkeypatch.setattr(looking, "topics_of", self._topics)
+        monkeypatch.setattr(looking, "late_capture", self._capture)
 
     def read(self, of_router: Answer = QUEUE, of_ingester: Answer = None) -> Status:
         """Each answer: what its stage gets from the queue."""
@@ -45,6 +46,9 @@ class Stores:
         self._all.wait(60)
         unread.append(Unread("owners", "mute"))
         return [], {"spark-1:7": 1}
+
+    def _capture(self, settings: Any) -> None:
+        self._all.wait(60)
 
     def _topics(self, settings: Any, unread: list[Unread], stop: threading.Event) -> list[Depth]:
         self._all.wait(60)

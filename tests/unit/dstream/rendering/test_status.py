@@ -15,6 +15,7 @@ from desk.status import Status
 from dstream.commands import status as command
 from dstream.options import Stage
 from dstream.rendering.status import status_document, status_lines
+from ingester.capture_status import Explanation, Silence
 from ingester.commands.status import TableStatus
 from ingester.history.snapshot import Reason, Snapshot, SnapshotState
 from ingester.operating.moving import Held
@@ -74,6 +75,14 @@ def test_the_text_has_a_table_for_each_kind_and_what_is_wrong_at_the_end() -> No
         "",
         "unknown: retention: this login may not see it: GRANT SELECT",
     ]
+
+
+def test_capture_that_is_stopped_is_a_problem_although_no_table_lags() -> None:
+    found = replace(FOUND, capture=Explanation(Silence.STOPPED, "the capture job does not run", "start it"))
+    assert "problem: the capture job does not run (start it)" in status_lines(found)
+    told = {"state": "capture_stopped", "text": "the capture job does not run", "remedy": "start it"}
+    assert status_document(found)["capture"] == told
+    assert status_document(FOUND)["capture"] is None
 
 
 def test_the_keys_of_the_document_are_those_that_run_md_documents() -> None:
