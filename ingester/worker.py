@@ -21,6 +21,7 @@ from common.clock import SteadyClock, SteadyTime, steady, unix
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
+from common.observability.tracing import spans_of
 from common.side_topic import SideTopics
 from ingester.executor import Early
 from ingester.offsets import TakenOffsets
@@ -42,6 +43,7 @@ from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
 from ingester.task.read_ahead import ReadAhead
 from ingester.task.read_chunk import ChunkDrain
+from ingester.task.traced import TracedPages, traced_sender
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
@@ -107,8 +109,18 @@ class _Bench:
     open_chunks: Callable[[Drain], _Chunks]
     used: float = 0.0
     chunks: _Chunks | None = None
+    pages: TracedPages | None = None
+    """Where spans are made."""
 
     def run(self, todo: Slice) -> SliceResult:
+        if self.pages is None:
+            return self._run(todo)
+        try:
+            return self._run(todo)
+        finally:
+            self.pages.forget()
+
+    def _run(self, todo: Slice) -> SliceResult:
         if todo.chunk is None:
             return self.drain.run(todo)
         if self.chunks is None:
@@ -159,6 +171,7 @@ class Worker:
         self._stopping = stopping
         self._clock = clock
         self._outlet = outlet or _QueueOutlet(settings)
+        self._spans = None if outlet is not None else spans_of("dstream-ingester")
         self._reach = Reach(clock)
         self._idle: list[_Bench] = []
         self._lock = threading.Lock()
@@ -247,8 +260,11 @@ class Worker:
         )
         beside = OffsetsBeside(SqlServerOffsets(sources), SqlServerOffsets(connection), source.busy)
         sender, encoder, offsets = self._outlet(beside)
+        pages = None if self._spans is None else TracedPages(source, self._spans)
+        if pages is not None and self._spans is not None:
+            sender = traced_sender(sender, self._spans, settings.queue.name, pages)
         drain = Drain(
-            source,
+            source if pages is None else pages.source,
             offsets,
             sender,
             encoder,
@@ -259,7 +275,7 @@ class Worker:
             schemas=SqlServerSchemas(connection),
             stopping=self._stops,
         )
-        return _Bench(drain, connection, sender, self._open_chunks)
+        return _Bench(drain, connection, sender, self._open_chunks, pages=pages)
 
     def _open_chunks(self, drain: Drain) -> _Chunks:
         """Connections are opened when they are first used."""

@@ -20,6 +20,7 @@ from structlog.contextvars import bound_contextvars
 from common.bus.ports import Bus, Storage
 from common.bus.settings import OutputSettings
 from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
+from common.observability.tracing import spans_of
 from common.retry import Backoff
 from router.envelopes.sender import in_envelope
 from router.outputs.port import Output, Stream
@@ -27,6 +28,7 @@ from router.outputs.registry import bus_behind, output_of
 from router.publishing.further import Further
 from router.publishing.publishers import Publishers, most_links
 from router.publishing.topics import Topics
+from router.publishing.traced import traced
 from router.settings import Latest, RouterSettings
 from router.side_topic import mark_of
 from router.spots import spot
@@ -243,7 +245,7 @@ class Outputs:
         def provide(stream: Stream) -> None:
             made.provision([stream], how=self._settings.provision, stop=self._stop)
 
-        senders = in_envelope(output, made.sender)
+        senders = traced(output, in_envelope(output, made.sender), spans_of("dstream-router"))
         topics = Topics(self._settings, output, streams, senders, provide, further, self._tally)
         return Opened(output, made, streams, topics.publishers())
 

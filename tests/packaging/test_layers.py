@@ -60,6 +60,7 @@ PLANTED: Mapping[str, tuple[str, str]] = {
     "Owners of the NATS client": ("router/outputs/nats/answers.py", "nats.errors"),
     "One owner of pyarrow": ("router/outputs/lines.py", "pyarrow"),
     "Owners of FastAPI, Starlette and uvicorn": ("desk/console/audited.py", "fastapi"),
+    "One owner of OpenTelemetry": ("common/bus/traced.py", "opentelemetry.trace"),
     "Owners of gRPC and protobuf": ("desk/desk.py", "grpc"),
     "Metrics are values; one module knows the library that writes them out": ("router/metrics.py", "prometheus_client"),
     "Only adapters know the Azure SDK; the demo subscribes as anyone would": (
