@@ -65,6 +65,7 @@ bench: setup
 	$(BIN)/python bench/ingest.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/hot_table.py
+	$(BIN)/python bench/console.py
 	$(BIN)/python -m bench.executors
 	$(BIN)/python -m bench.snapshots
 	$(BIN)/python bench/sender.py

@@ -28,7 +28,7 @@ _STATE, _LAG = "dstream_ingester_table_state", "dstream_ingester_lag_seconds"
 _UP, _FILL = "dstream_router_destination_up", "dstream_router_storage_used_ratio"
 _BEHIND = "dstream_router_sessions_behind"
 _MEMORY = ("process_resident_memory_bytes", "dstream_router_worker_resident_memory_bytes")
-_NAMES = frozenset(
+NAMES = frozenset(
     {
         *(_CHANGES, _STATE, _LAG, _UP, _FILL, _BEHIND),
         *("dstream_ingester_ready", "dstream_router_ready"),
@@ -88,7 +88,7 @@ def _scraped(target: Target) -> Scraped:
         ready, text = fetched(target, "/readyz")
         alive, _ = fetched(target, "/healthz")
         status, exposed = fetched(target, "/metrics")
-        values = list(readings(exposed, _NAMES)) if status == 200 else []
+        values = list(readings(exposed, NAMES)) if status == 200 else []
     except DStreamError as error:
         return _unreached(str(target), error.message)
     except ValueError:

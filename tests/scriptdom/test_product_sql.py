@@ -36,6 +36,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import in_its_scope, rendered
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.operating.desk import SqlServerDesk
+from ingester.sqlserver.operating.pauses import SqlServerPauses
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
@@ -216,6 +217,11 @@ def _operate(connection: Connection) -> None:
     assert desk.moves(_ODD, 5)
     assert desk.moves(None, 5)
     connection.rows(in_its_scope(operating.stored(owners=False, times=False)))
+    pauses = SqlServerPauses(connection)
+    assert pauses.pause(_ODD, "why")
+    assert pauses.paused()
+    assert pauses.resume(_ODD, None)
+    assert pauses.ended(_ODD.key.lower()) is not None
     desk.close()
 
 
