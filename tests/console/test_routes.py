@@ -20,6 +20,7 @@ from desk.documents.shape import Page
 from tests.console.serving import Running, running
 
 ROOT = Path(__file__).parents[2]
+PATHS = described_app().openapi()["paths"]
 ENTITY = "topic/sql-prod-3.shop.dbo.orders.events/warehouse"
 
 GET: dict[str, Any] = {
@@ -68,9 +69,7 @@ def test_a_route_that_looks_answers_with_its_document(console: Running, path: st
 
 def test_every_route_that_looks_is_tried_here() -> None:
     tried = {path.partition("?")[0] for path in GET} | {"tables/{table}", "tables/{table}/history"}
-    known = {
-        path.removeprefix("/api/v1/") for path, found in described_app().openapi()["paths"].items() if "get" in found
-    }
+    known = {path.removeprefix("/api/v1/") for path, found in PATHS.items() if "get" in found}
     assert known - tried == {"events", "messages/{sequence}", "operations/{id}"}  # in tests of their own
 
 
@@ -210,7 +209,7 @@ def test_every_route_that_changes_is_tried_above() -> None:
     }
     known = {
         (method.upper(), path.removeprefix("/api/v1/"))
-        for path, found in described_app().openapi()["paths"].items()
+        for path, found in PATHS.items()
         for method in found
         if method != "get"
     }
