@@ -1,0 +1,97 @@
+"""`dstream dlq` as a person types it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dstream.cli import app
+from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change
+
+Runs = Callable[..., Result]
+
+FILE = """ingester {{
+  db_type = "sqlserver"
+  db_connection_string = "{{{{ env("NOT_SET_IN_A_ROUTERS_POD") }}}}"
+  server_name = "srv"
+  database = "db"
+  queue {{
+    name = "{queue}"
+    connection_string = "{connection}"
+    management_endpoint = "{endpoint}"
+  }}
+  tables = ["Persons"]
+  locks {{
+    type = "local"
+  }}
+}}
+router {{
+  source {{
+    connection_string = "{connection}"
+    management_endpoint = "{endpoint}"
+  }}
+  output {{
+    type = "servicebus"
+    connection_string = "{connection}"
+    management_endpoint = "{endpoint}"
+  }}
+}}
+"""
+
+
+@pytest.fixture
+def runs(namespace: Namespace, tmp_path: Path) -> Runs:
+    """In a router's pod: nothing of SQL Server is set."""
+    path = tmp_path / "dstream.hcl"
+    path.write_text(
+        FILE.format(queue=QUEUE, connection=namespace.emulator.connection_string, endpoint=namespace.endpoint)
+    )
+
+    def run(*arguments: str) -> Result:
+        environment = {"DSTREAM_AUDIT_FILE": str(tmp_path / "audit.jsonl")}
+        return CliRunner().invoke(app, ["dlq", *arguments, "--config", str(path)], env=environment)
+
+    return run
+
+
+def test_from_a_list_to_a_purge(namespace: Namespace, runs: Runs) -> None:
+    assert "no dead letters" in runs("list").output
+    namespace.bury([change(n) for n in range(1, 4)], reason="Refused")
+    namespace.bury([change(4, oversize=True)], reason="Oversize")
+    counted = json.loads(runs("list", "--json").output)
+    assert counted["entities"][0]["reasons"] == {"Refused": 3, "Oversize": 1}
+    assert "Oversize" in runs("list").output
+    listed = json.loads(runs("list", "queue", "--reason", "refused", "--limit", "2", "--json").output)
+    assert [each["message_id"] for each in listed["items"]] == ["event-1", "event-2"]
+    sequence = str(listed["items"][1]["sequence"])
+    shown = runs("show", "queue", sequence)
+    assert shown.exit_code == 0
+    assert "event-2" in shown.output
+    assert "what to do" in shown.output
+    assert "event-3" in runs("show", "queue", "--id", "event-3").output
+    assert runs("show", "queue", "--id", "none").exit_code == 1
+    assert runs("show", "queue").exit_code == 2
+
+    dry = runs("replay", "queue", "--sequence", sequence, "--dry-run")
+    assert (dry.exit_code, "nothing was changed" in dry.output) == (0, True)
+    done = runs("replay", "queue", "--sequence", sequence, "--reason-text", "it works now")
+    assert (done.exit_code, "sent again: 1" in done.output) == (0, True)
+    safe = runs("replay", "queue", "--safe", "--json")
+    assert (safe.exit_code, json.loads(safe.output)["left_count"]) == (1, 3)
+
+    refused = runs("purge", "queue", "--reason", "Oversize")
+    assert (refused.exit_code, "--yes" in refused.output) == (2, True)
+    purged = runs("purge", "queue", "--reason", "Oversize", "--yes")
+    assert (purged.exit_code, "removed: 1" in purged.output) == (0, True)
+    assert len(namespace.dead) == 2
+
+
+def test_mistakes_are_named(runs: Runs) -> None:
+    unknown = runs("list", "topic/nowhere/sub")
+    assert (unknown.exit_code, "nowhere" in unknown.output) == (1, True)
+    late = runs("replay", "queue", "--since", "yesterday")
+    assert (late.exit_code, "--since yesterday" in late.output) == (2, True)

@@ -1,0 +1,1 @@
+"""Dead letters: the parts that decide, and the journal."""
