@@ -100,6 +100,7 @@ def capture_of(settings: Any) -> Explanation | None:
         newest = database.capture.times().newest
         if newest is not None and newest <= late:
             return None
+        database.capture.retention()  # reads the jobs, by whose rhythm silence is judged
         found: Explanation = database.capture.silence(newest)
         return found
 

@@ -287,7 +287,7 @@ FAULTS: Mapping[str, tuple[Callable[[World], AbstractContextManager[None]], Says
     "capture stopped": (
         capture_stopped,
         {
-            "status": r"problem: .*capture job.*\(.*\)",
+            "status": r"problem: capture has stopped.*\(.*\)",
             "json": '"capture": {"state": "capture_stopped".*"remedy": "',
             "alert": "DStreamCaptureStopped",
             "log": "capture.*hint=",
