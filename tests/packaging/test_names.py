@@ -38,6 +38,8 @@ def test_a_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
     tops = {line.split("/")[0] for line in listing.stdout.splitlines()[1:]}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(OURS)
     assert ".dist-info/licenses/LICENSE" in listing.stdout
+    for asset in ("index.html", "icon.svg", "core/main.js", "style/colours.css"):
+        assert f"desk/console/page/{asset}" in listing.stdout
 
 
 def test_the_router_runs_without_the_ingesters_dependencies() -> None:
