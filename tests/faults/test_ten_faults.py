@@ -41,7 +41,7 @@ from ingester.sqlserver.locks import resource
 from tests.worlds.world import World, wait_until
 
 ALERTS = Path(__file__).parents[2] / "deploy/observability/alerts.yaml"
-LONGEST = 200.0
+LONGEST = 300.0
 """Seconds until a fault shows everywhere: capture counts as late after a minute."""
 
 
@@ -177,7 +177,7 @@ def capture_stopped(world: World) -> Iterator[None]:
 
 @contextmanager
 def capture_lagging(world: World) -> Iterator[None]:
-    with world.sqlserver.inject(CaptureLagging(3600)):
+    with world.sqlserver.inject(CaptureLagging(90)):
         yield
 
 
