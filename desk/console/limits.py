@@ -7,7 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
 
+from desk.console.guard import Identity
 from desk.console.refusals import TooMany
 
 
@@ -69,5 +71,21 @@ class Limits:
     requests: Limit = field(default_factory=lambda: Limit("requests", Rate(per_second=50, burst=300)))
     changes: Limit = field(default_factory=lambda: Limit("changes", Rate(per_second=2, burst=30)))
     logins: Limit = field(default_factory=lambda: Limit("failed logins", Rate(per_second=0.1, burst=5)))
-    all_logins: Limit = field(default_factory=lambda: Limit("failed logins", Rate(per_second=5, burst=100), most=1))
-    """Of all clients together, whose name is the empty one."""
+
+
+def network_of(address: str) -> str:
+    """Of an IPv6 address the network of 64 bits: one person has all of it."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    return address
+
+
+def client_of(address: str, found: Identity | None) -> str:
+    """Behind a proxy the person, as all have one address."""
+    if found is not None and found.subject.startswith("proxy "):
+        return found.subject
+    return network_of(address)

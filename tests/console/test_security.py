@@ -122,7 +122,7 @@ def test_who_asks_too_often_must_wait() -> None:
     with running(limits=limits) as console:
         found = [console.get("session") for _ in range(7)]
         assert [each.status_code for each in found] == [200] * 5 + [429] * 2
-        assert found[-1].headers["retry-after"] == "2"
+        assert found[-1].headers["retry-after"] in ("1", "2")
         assert found[-1].json()["type"] == "about:blank#too-many"
 
 

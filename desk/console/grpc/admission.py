@@ -5,13 +5,14 @@ There are no sessions here, and no pages: a cookie proves nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 from uuid import uuid4
 
 from desk.console.access import Access
-from desk.console.guard import Asked, identity
-from desk.console.limits import Limits
+from desk.console.guard import Asked, Identity, identity
+from desk.console.limits import Limits, client_of, network_of
 from desk.console.refusals import TooMany, Unauthenticated
 from desk.desk import Actor
 
@@ -47,25 +48,23 @@ class Admission:
         headers = tuple(
             (name.lower(), value) for name, value in metadata if isinstance(value, str) and name != "cookie"
         )
-        self.limits.requests.take(address)
-        self.limits.logins.check(address)
-        self.limits.all_logins.check("")
-        try:
-            found = identity(
-                self.access, Asked("POST", method, headers, address), _Tokens(self.matches), self.local_user
-            )
-        except Unauthenticated:
-            self._count(address)
-            raise
+        found = self._identity(Asked("POST", method, headers, address))
+        self.limits.requests.take(client_of(address, found))
         return Actor(who=found.who, through="grpc", request=uuid4().hex[:16], address=address)
 
-    def _count(self, address: str) -> None:
-        """The refusal says why, even when it is the last that is counted."""
-        for limit, client in ((self.limits.logins, address), (self.limits.all_logins, "")):
-            try:
-                limit.take(client)
-            except TooMany:
-                continue
+    def _identity(self, asked: Asked) -> Identity:
+        """Wrong tokens are counted; the refusal says why, even when it is the last that is counted."""
+        guesses = asked.one("authorization") is not None and self.access.login
+        network = network_of(asked.address)
+        if guesses:
+            self.limits.logins.check(network)
+        try:
+            return identity(self.access, asked, _Tokens(self.matches), self.local_user)
+        except Unauthenticated:
+            if guesses:
+                with suppress(TooMany):
+                    self.limits.logins.take(network)
+            raise
 
 
 def address_of(peer: str) -> str:

@@ -9,7 +9,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -20,6 +19,7 @@ from common.errors import unforeseen
 from desk.console.guard import Asked, Identity, check_csrf, check_host, check_origin, identity
 from desk.console.http.problems import Refused, answered
 from desk.console.http.served import Served
+from desk.console.limits import client_of, network_of
 from desk.console.refusals import Unauthenticated
 
 log = structlog.get_logger(__name__)
@@ -34,6 +34,8 @@ OPEN: Final = frozenset(
     )
 )
 """What needs nobody to be logged in. The page itself is open, too: it has nothing in it."""
+PROBES: Final = frozenset(("/healthz", "/readyz"))
+"""Not counted: they cost nothing, and a probe that shares its address with busy people would have the console restarted."""
 SLASH: Final = "\ue02f"
 """Stands for a slash inside a name of a path, until the name is read: see `names.py`."""
 _BODY_BYTES: Final = 512 * 1024
@@ -108,12 +110,13 @@ class Gate:
         state.update(request_id=request, address=asked.address, asked=asked, identity=None)
         check_host(self.served.access, asked)
         if not scope["path"].startswith(API):
-            self.served.limits.requests.take(network_of(asked.address))
+            if scope["path"] not in PROBES:
+                self.served.limits.requests.take(network_of(asked.address))
             return receive
         check_origin(asked)
         open = (asked.method, scope["path"]) in OPEN
         found = state["identity"] = self._identity(asked, open=open)
-        self.served.limits.requests.take(client_of(asked, found))
+        self.served.limits.requests.take(client_of(asked.address, found))
         if found is not None and (asked.method, scope["path"]) != ("POST", "/api/v1/session"):
             check_csrf(asked, found, self.knowledge)
         if not asked.changes:
@@ -225,21 +228,3 @@ def decoded_path(scope: Scope) -> str:
         return path
     parts = (unquote_to_bytes(part).decode("utf-8", "replace") for part in raw.split(b"/"))
     return "/".join(part.replace("/", SLASH) for part in parts)
-
-
-def network_of(address: str) -> str:
-    """Of an IPv6 address the network of 64 bits: one person has all of it."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
-        return f"{IPv6Address(int(found) >> 64 << 64)}/64"
-    return address
-
-
-def client_of(asked: Asked, found: Identity | None) -> str:
-    """For limits: behind a proxy the person, as all have one address."""
-    if found is not None and found.subject.startswith("proxy "):
-        return found.subject
-    return network_of(asked.address)

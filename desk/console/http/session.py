@@ -9,9 +9,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from desk.console.guard import COOKIE, SECURE_COOKIE, Asked, Identity, is_secure
-from desk.console.http.gate import network_of
 from desk.console.http.problems import described
 from desk.console.http.served import At, Served
+from desk.console.limits import network_of
 from desk.console.refusals import NotAllowed, Unauthenticated
 from desk.console.sessions import LASTS_SECONDS
 from desk.console.tokens import fingerprint

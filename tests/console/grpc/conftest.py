@@ -90,6 +90,7 @@ def started(generated: Any) -> Iterator[Started]:
             *,
             allow_changes: bool = True,
             token: str | None = None,
+            access: Access | None = None,
             limits: Limits | None = None,
             calls: Calls | None = None,
             sizes: Sizes | None = None,
@@ -100,7 +101,7 @@ def started(generated: Any) -> Iterator[Started]:
                 requests=Limit("requests", Rate(1e6, 10**6)), changes=Limit("changes", Rate(1e6, 10**6))
             )
             kept = audited(desk or lively_desk(), allow_changes=allow_changes, limits=limits)
-            access = Access("127.0.0.1", "local" if token is None else "token")
+            access = access or Access("127.0.0.1", "local" if token is None else "token")
             admission = Admission(access, limits, "anna", lambda given: given == token)
             serving = serve(kept, admission, f"127.0.0.1:{port}", calls=calls, sizes=sizes, certificate=certificate)
             stack.callback(serving.stop)
