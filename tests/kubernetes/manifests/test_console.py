@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,16 @@ from desk.configuring.places.api_server import ApiServer
 from desk.configuring.places.config_map import ConfigMapName, ConfigMapPlace
 from desk.desk import Conflict
 from tests.kubernetes.manifests import server
-from tests.kubernetes.manifests.rendering import FOLDER, parsed, rendered, with_component
+from tests.kubernetes.manifests.rendering import (
+    FOLDER,
+    console_with_changes,
+    only,
+    parsed,
+    rendered,
+    templates,
+    with_component,
+)
+from tests.kubernetes.manifests.test_server_side import pod_of
 
 pytestmark = [
     pytest.mark.skipif(server.missing() is not None, reason=str(server.missing())),
@@ -26,9 +36,9 @@ KINDS = ("Namespace", "ServiceAccount", "ConfigMap", "Role", "RoleBinding")
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[server.ApiServer, ApiServer]]:
-    """With the base and the component, and what a pod of its account would have."""
+    """With the base and the component, changes allowed, and what a pod of its account would have."""
     with server.api_server() as found:
-        folder = with_component("components/console", tmp_path_factory.mktemp("component"))
+        folder = console_with_changes(tmp_path_factory.mktemp("component"))
         objects = [each for each in parsed(rendered(folder)) if each["kind"] in KINDS]
         found.must(
             "apply",
@@ -64,6 +74,7 @@ def test_its_account_may_do_nothing_else(api: tuple[server.ApiServer, ApiServer]
             ConfigMapPlace(name, pod.call).read()
     for method, path in (
         ("GET", "/api/v1/namespaces/dstream/configmaps"),
+        ("PUT", "/api/v1/namespaces/dstream/configmaps/dstream-config"),
         ("GET", "/api/v1/namespaces/dstream/secrets/dstream-secrets"),
         ("DELETE", "/api/v1/namespaces/dstream/configmaps/dstream-config"),
     ):
@@ -76,3 +87,42 @@ def test_a_token_of_nobody_is_refused(api: tuple[server.ApiServer, ApiServer], t
     (tmp_path / "ca.crt").write_bytes((pod.account / "ca.crt").read_bytes())
     with pytest.raises(PermanentError, match="Unauthorized"):
         ConfigMapPlace(NAME, ApiServer(pod.host, pod.port, tmp_path).call).read()
+
+
+def test_read_only_it_reads_and_may_not_change(api: tuple[server.ApiServer, ApiServer], tmp_path: Path) -> None:
+    """The Role as it is without the lines that allow changes, for as long as this test lasts."""
+    cluster, pod = api
+    place = ConfigMapPlace(NAME, pod.call)
+    roles = [
+        only(parsed(rendered(each)), "Role", "dstream-console") for each in (_plain(tmp_path), _changing(tmp_path))
+    ]
+    try:
+        cluster.must("apply", "--server-side", "--filename=-", stdin=json.dumps(roles[0]))
+        with pytest.raises(PermanentError, match="is forbidden"):
+            _until_forbidden(place)
+    finally:
+        cluster.must("apply", "--server-side", "--filename=-", stdin=json.dumps(roles[1]))
+
+
+def _plain(folder: Path) -> Path:
+    (folder / "plain").mkdir()
+    return with_component("components/console", folder / "plain")
+
+
+def _changing(folder: Path) -> Path:
+    (folder / "changing").mkdir()
+    return console_with_changes(folder / "changing")
+
+
+def _until_forbidden(place: ConfigMapPlace) -> None:
+    """An API server learns of a changed Role after a moment."""
+    for _ in range(40):
+        found = place.read()
+        place.write(found.data, found)
+        time.sleep(0.25)
+
+
+def test_the_restricted_profile_admits_its_pod(api: tuple[server.ApiServer, ApiServer], tmp_path: Path) -> None:
+    cluster, _ = api
+    template = templates(parsed(rendered(with_component("components/console", tmp_path))))["dstream-console"]
+    assert cluster.refuses(json.dumps(pod_of("console", template))) is None
