@@ -36,6 +36,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import in_its_scope, rendered
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.operating.desk import SqlServerDesk
+from ingester.sqlserver.operating.finding import SqlServerFinder
 from ingester.sqlserver.operating.pauses import SqlServerPauses
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
@@ -212,6 +213,7 @@ def _operate(connection: Connection) -> None:
         assert desk.count(one, one.start, captured, 10).changes
         assert desk.lags([LagRequest(_ODD, one, one.start, captured)], 10)
     assert desk.position_at(datetime(2020, 1, 1, tzinfo=UTC))
+    SqlServerFinder(connection, source, desk).commit_time(in_the_log(captured))
     for epoch in (desk.stored()[_ODD.key].epoch, None):
         desk.move(MoveOrder(_ODD, epoch, instance.start, "its object", "why"))
     assert desk.moves(_ODD, 5)
