@@ -24,6 +24,7 @@ from desk.importing import imported
 if TYPE_CHECKING:
     from common.bus.ports import Bus, EntityManager
     from ingester.capture_status import Explanation
+    from ingester.commands.kept import Kept
     from ingester.commands.status import TableStatus
 
 _READ_SECONDS = 300.0
@@ -72,13 +73,16 @@ def read(stages: Stages, stop: threading.Event) -> Status:
     return Status(at, seen, owners, queue, topics.result(), [*of_tables, *of_queue, *of_topics], capture.result())
 
 
-def tables_of(settings: Any, unread: list[Unread]) -> tuple[list[TableStatus], dict[str, int]]:
-    """The tables, and how many of them each ingester has."""
+def tables_of(
+    settings: Any, unread: list[Unread], kept: Kept | None = None
+) -> tuple[list[TableStatus], dict[str, int]]:
+    """The tables, and how many of them each ingester has. `kept`: stores of earlier looks to use again."""
     if settings is None:
         return [], {}
     module, stores = imported("ingester.commands.status"), imported("ingester.commands.stores")
-    settings = read_or(unread, "tables that patterns match", lambda: stores.with_matches(settings), settings)
-    tables: list[TableStatus] = module.tables_seen(settings, settings.streams, unread)
+    matched = (lambda: stores.with_matches(settings)) if kept is None else kept.with_matches
+    settings = read_or(unread, "tables that patterns match", matched, settings)
+    tables: list[TableStatus] = module.tables_seen(settings, settings.streams, unread, kept=kept)
     return tables, module.ingesters(tables)
 
 
@@ -93,10 +97,10 @@ def late_capture(settings: Any) -> Explanation | None:
     return found if found is not None and found.state.value in _LATE else None
 
 
-def capture_of(settings: Any) -> Explanation | None:
-    """Why changes come late or not at all; None while capture keeps up. Raises DStreamError."""
+def capture_of(settings: Any, kept: Kept | None = None) -> Explanation | None:
+    """Why changes come late or not at all; None while capture keeps up. `kept`: as for the tables. Raises DStreamError."""
     late = imported("ingester.capture_status").LAG_SECONDS
-    with imported("ingester.commands.stores").database(settings) as database:
+    with imported("ingester.commands.stores").database(settings) if kept is None else kept.database() as database:
         newest = database.capture.times().newest
         if newest is not None and newest <= late:
             return None

@@ -35,6 +35,7 @@ def watching_of(
         stores.topics,
         stores.capture,
         Scraper(ports).look if ports else None,
+        stores.close,
     )
     console = Console(names_of(stages), metadata.version("dstream-cdc"), changes_allowed)
     return StoresWatching(questions, console, look_every=look_every)

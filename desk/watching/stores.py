@@ -16,6 +16,7 @@ from desk.watching.entities import Topics
 
 if TYPE_CHECKING:
     from ingester.capture_status import Explanation
+    from ingester.commands.kept import Kept
     from ingester.commands.status import TableStatus
 
 
@@ -26,14 +27,24 @@ class SeenTables:
 
 
 class Stores:
-    """`stages`: their settings; None for one that this console does not know."""
+    """`stages`: their settings; None for one that this console does not know. Connections to the database are kept between questions."""
 
     def __init__(self, stages: Stages, stop: threading.Event) -> None:
         self.stages = stages
         self._stop = stop
+        self._of_tables: Kept | None = None
+        self._of_capture: Kept | None = None
 
     def tables(self, unread: list[Unread]) -> SeenTables:
-        return SeenTables(*tables_of(self.stages.ingester, unread))
+        if self._of_tables is None:
+            self._of_tables = self._kept()
+        return SeenTables(*tables_of(self.stages.ingester, unread, self._of_tables))
+
+    def _kept(self) -> Kept | None:
+        if self.stages.ingester is None:
+            return None
+        kept: Kept = imported("ingester.commands.kept").Kept(self.stages.ingester)
+        return kept
 
     def queue(self, unread: list[Unread]) -> Depth | None:
         return queue_of(self.stages, unread, self._stop)
@@ -50,10 +61,17 @@ class Stores:
 
     def capture(self, unread: list[Unread]) -> Explanation | None:
         """Why changes come late or not at all; None while capture keeps up."""
-        settings = self.stages.ingester
-        if settings is None:
+        if self.stages.ingester is None:
             return None
-        return capture_of(settings)
+        if self._of_capture is None:
+            self._of_capture = self._kept()
+        return capture_of(self.stages.ingester, self._of_capture)
+
+    def close(self) -> None:
+        """Waits for no question that is under way."""
+        for kept in (self._of_tables, self._of_capture):
+            if kept is not None:
+                kept.close()
 
 
 def places_of(router: Any) -> tuple[dict[str, list[str]], dict[str, list[tuple[str, str]]]]:

@@ -53,6 +53,8 @@ class Questions:
     topics: Question[Topics]
     capture: Question[Explanation | None]
     processes: Question[Sequence[Scraped]] | None = None
+    close: Callable[[], None] = lambda: None
+    """Gives back what the questions keep; waits for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class StoresWatching:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._console = console
+        self._close = questions.close
         self._clock, self._now = clock, now
         self._every = look_every
         self._tables = Part("tables", look_every, questions.tables, SeenTables(), clock=clock)
@@ -114,6 +117,7 @@ class StoresWatching:
         """Waits for no store."""
         self._stop.set()
         self._thread.join(2.0)
+        self._close()
         with self._changed:
             self._changed.notify_all()
 

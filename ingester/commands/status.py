@@ -15,6 +15,7 @@ from common.in_time import begun
 from common.names import TRANSACTIONS, TableName
 from common.unread import Unread, read_or
 from ingester.capture_status import LogTimes, OffsetTimes
+from ingester.commands.kept import Kept
 from ingester.commands.stores import Database, LocksSeen, database, locks_seen
 from ingester.history.snapshot import Snapshot, SnapshotState
 from ingester.operating.moving import Held
@@ -81,11 +82,18 @@ class Facts:
 
 
 def tables_seen(
-    settings: IngesterSettings, tables: Sequence[TableName], unread: list[Unread], *, lags: bool = True
+    settings: IngesterSettings,
+    tables: Sequence[TableName],
+    unread: list[Unread],
+    *,
+    lags: bool = True,
+    kept: Kept | None = None,
 ) -> list[TableStatus]:
-    """Each of `tables`, in their order. `lags`: whether the changes that wait are counted."""
-    looking = begun(lambda: locks_seen(settings, tables), name="locks seen")
-    with database(settings) as stores:
+    """Each of `tables`, in their order. `lags`: whether the changes that wait are counted. `kept`: stores of earlier looks to use again."""
+    looking = begun(
+        lambda: locks_seen(settings, tables) if kept is None else kept.locks_seen(tables), name="locks seen"
+    )
+    with database(settings) if kept is None else kept.database() as stores:
         facts = _facts(settings, stores, tables, unread, lags=lags)
         snapshots = {} if facts.stored is None else _snapshots(stores, tables, unread)
         pauses = {} if facts.stored is None else _pauses(stores, unread)

@@ -14,6 +14,7 @@ from ingester.history.desk import SnapshotDesk
 from ingester.history.rows import Rows
 from ingester.lock_backends import lock_names, locks_of
 from ingester.lock_settings import LocalLockSettings
+from ingester.locks import Locks
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import OffsetDesk
 from ingester.operating.pauses import Pauses
@@ -50,17 +51,26 @@ class Database:
 @contextmanager
 def database(settings: IngesterSettings) -> Iterator[Database]:
     """Connects at the first question."""
-    connection = Connection(settings.db, query_seconds=_QUERY_SECONDS)
+    with closing(connection_of(settings)) as connection:
+        yield on(connection, settings)
+
+
+def connection_of(settings: IngesterSettings) -> Connection:
+    """Opens nothing yet."""
+    return Connection(settings.db, query_seconds=_QUERY_SECONDS)
+
+
+def on(connection: Connection, settings: IngesterSettings) -> Database:
+    """The stores over `connection`, which stays the caller's to close."""
     source = sql_server_source(
         connection,
         transactions=settings.transactions,
         tables=lambda: settings.tables,
         query_mode=settings.query_mode,
     )
-    with closing(SqlServerDesk(connection)) as desk:
-        rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
-        snapshots, pauses = SqlServerSnapshotDesk(connection), SqlServerPauses(connection)
-        yield Database(desk, source, SqlServerCapture(connection), snapshots, rows, pauses)
+    rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
+    snapshots, pauses = SqlServerSnapshotDesk(connection), SqlServerPauses(connection)
+    return Database(SqlServerDesk(connection), source, SqlServerCapture(connection), snapshots, rows, pauses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +90,18 @@ def locks_seen(settings: IngesterSettings, tables: Sequence[TableName]) -> Locks
     """Which of `tables` have an owner. An error is part of the answer."""
     if isinstance(settings.locks, LocalLockSettings):
         return LocksSeen(unknown=DStreamError(LOCAL))
-    names = lock_names(settings, tables)
     try:
         with closing(locks_of(settings, {})) as locks:
-            held = in_time(_LOCKS_SECONDS, lambda: locks.held(list(names.values())), name="locks")
+            return held_by(locks, settings, tables)
+    except DStreamError as error:
+        return LocksSeen(unknown=error)
+
+
+def held_by(locks: Locks, settings: IngesterSettings, tables: Sequence[TableName]) -> LocksSeen:
+    """As `locks_seen`, through `locks`. After a deadline they are still in use by a thread that nobody waits for."""
+    names = lock_names(settings, tables)
+    try:
+        held = in_time(_LOCKS_SECONDS, lambda: locks.held(list(names.values())), name="locks")
     except TimeoutError:
         return LocksSeen(unknown=DStreamError(f"looking which locks are held: no answer within {_LOCKS_SECONDS:.0f} s"))
     except DStreamError as error:
@@ -95,8 +113,13 @@ def with_matches(settings: IngesterSettings) -> IngesterSettings:
     """The same with the names of the tables that patterns match now. Asks the database only if there are patterns. Raises DStreamError."""
     if not settings.selection.patterns:
         return settings
-    with closing(Connection(settings.db, query_seconds=_QUERY_SECONDS)) as connection:
-        return matches(settings, tables_under_cdc(connection)).settings
+    with closing(connection_of(settings)) as connection:
+        return matches_on(connection, settings)
+
+
+def matches_on(connection: Connection, settings: IngesterSettings) -> IngesterSettings:
+    """As `with_matches`, over `connection`."""
+    return matches(settings, tables_under_cdc(connection)).settings if settings.selection.patterns else settings
 
 
 def chosen(

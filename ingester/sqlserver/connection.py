@@ -16,7 +16,7 @@ from common.errors import ConnectionLost, DStreamError, PermanentError, Transien
 from common.sqladdress import SqlAddress
 from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver.literals import batch, rendered
-from ingester.sqlserver.login.opening import QUERY_TIMEOUT, Login
+from ingester.sqlserver.login.opening import PATIENT, QUERY_TIMEOUT, Login
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.waiting import Patience, Wire, patient, wait
 
@@ -125,6 +125,16 @@ class Connection:
         """Run a statement and return the number of rows it changed, by @@ROWCOUNT, since SET NOCOUNT may be a server's
         default."""
         return int(self.result_sets(f"{sql}\nSELECT @@ROWCOUNT", parameters)[-1][0][0])
+
+    def as_new(self, within: float) -> None:
+        """For questions that come long after the last ones: a connection that does not answer within `within` seconds is closed, and
+        the next statement opens another. Waits for locks are again as after a login."""
+        if self._connection is None:
+            return
+        try:
+            self._result_sets(PATIENT, within)
+        except DStreamError:
+            self.close()
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
