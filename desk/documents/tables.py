@@ -10,8 +10,9 @@ from pydantic import Field
 from desk.documents.shape import Document, Reason
 
 TableState = Literal["flowing", "idle", "behind", "paused", "stopped", "gap", "absent", "nobody", "unknown"]
-"""`flowing`: changes wait, and are few. `idle`: nothing waits. `behind`: changes wait for longer than a minute. `stopped`: an ingester
-reports an error of this table. `nobody`: no ingester has its lock. `unknown`: it could not be read."""
+"""`flowing`: changes wait, for less than a minute, or were sent in the last minute. `idle`: nothing waits, and nothing was sent lately, as far as
+an ingester's metrics are read. `behind`: changes wait for longer than a minute. `stopped`: an ingester reports an error of this table. `nobody`:
+no ingester has its lock. `unknown`: it could not be read."""
 
 
 class Lag(Document):

@@ -88,7 +88,7 @@ function coarse(seconds) {
 
 /** How a table is, with the tone it is shown in. */
 export const STATES = {
-  flowing: { tone: "ok", means: "changes wait, and are few" },
+  flowing: { tone: "ok", means: "changes are sent; those that wait are few" },
   idle: { tone: "ok", means: "nothing waits" },
   behind: { tone: "warn", means: "changes wait for longer than a minute" },
   paused: { tone: "info", means: "somebody paused it" },
