@@ -32,6 +32,7 @@ def pause(
         lines = [
             f"{done.table}: paused{since}{why}",
             "ingesters notice it within 5 seconds; what is in flight is finished",
+            "an ingester whose login may not read dbo.cdc_pauses does not notice it: `dstream check` with its configuration reports that",
             "its changes wait in SQL Server until cleanup removes them: `dstream status` shows the headroom",
         ]
     else:

@@ -28,6 +28,10 @@ class Pauses(Protocol):
         """By `TableName.key` in lower case. Empty where nobody has ever paused a table, and where this login may not see it."""
         ...
 
+    def hidden(self) -> bool:
+        """Whether there may be pauses of which this login may not know."""
+        ...
+
     def ended(self, key: str) -> Pause | None:
         """Who ended the last pause of the table with this key, when and why; None if that is not known."""
         ...

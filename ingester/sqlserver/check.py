@@ -33,6 +33,7 @@ from ingester.sqlserver.findings import (
 )
 from ingester.sqlserver.history.check import findings as findings_of_snapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.operating.check import findings as findings_of_pauses
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.schema.check import findings as findings_of_schemas
 from ingester.sqlserver.source import SqlServerSource
@@ -57,6 +58,7 @@ def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
             if check.enabled:
                 yield from guarded("tables", check.tables, fix=session.fix_of)
                 yield from guarded("snapshots", check.snapshots, fix=session.fix_of)
+                yield from guarded("pauses", lambda: findings_of_pauses(connection, session), fix=session.fix_of)
                 if settings.keeps_schemas:
                     yield from guarded("schemas", lambda: findings_of_schemas(connection, session), fix=session.fix_of)
                 yield from guarded("capture", check.capture, fix=session.fix_of)

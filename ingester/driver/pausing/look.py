@@ -22,6 +22,9 @@ LOOK_SECONDS = 3.0
 """Between two questions: a pause is noticed within five seconds, also by a server that is slow."""
 
 
+_HIDDEN = "where tables are paused, see `dstream check`: this login then needs the right to read pauses"
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """`paused`: by `TableName.key` in lower case. `resumed`: who ended the pauses that are over since the last look, as far as known."""
@@ -41,6 +44,12 @@ class PauseLook:
     def first(self) -> Heard:
         """Before anything is read: an ingester that starts must not read a table that is paused. Raises TransientError."""
         self._look(lambda heard: None)
+        try:
+            hidden = not self._known and not self._refused and self._pauses.hidden()
+        except PermanentError:  # the question about pauses has reported it
+            hidden = False
+        if hidden:
+            log.info("pauses of tables may be hidden from this login", hint=_HIDDEN)
         return Heard(self._known)
 
     @contextmanager

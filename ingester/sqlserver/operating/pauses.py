@@ -14,6 +14,7 @@ from ingester.operating.pauses import Pause
 from ingester.sqlserver.connection import Connection, is_error, needing
 from ingester.sqlserver.hints import MAKE_PAUSES, READ_PAUSES, USE_PAUSES
 from ingester.sqlserver.sql import pauses as queries
+from ingester.sqlserver.sql.operating import SEES_ALL_TABLES
 
 _TABLE_THERE = 2714
 _REASON = 1000
@@ -29,6 +30,10 @@ class SqlServerPauses:
         with needing(READ_PAUSES):
             found = self._connection.result_sets(queries.PAUSED)
         return {str(row[0]).lower(): _pause(row) for rows in found for row in rows}
+
+    def hidden(self) -> bool:
+        missing = bool(self._connection.rows(queries.TABLE_MISSING)[0][0])
+        return missing and not self._connection.rows(SEES_ALL_TABLES)[0][0]
 
     def ended(self, key: str) -> Pause | None:
         with needing(READ_PAUSES):

@@ -6,6 +6,10 @@ from ingester.sqlserver.sql.changes import SHORT_WAIT, P, Statement
 
 TABLE_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_pauses', N'U') IS NULL THEN 1 ELSE 0 END"
 
+RIGHTS = "SELECT " + ", ".join(
+    f"HAS_PERMS_BY_NAME(N'dbo.cdc_pauses', N'OBJECT', N'{right}')" for right in ("SELECT", "INSERT", "UPDATE")
+)
+
 CREATE = """\
 IF OBJECT_ID(N'dbo.cdc_pauses', N'U') IS NULL
 CREATE TABLE dbo.cdc_pauses (

@@ -20,12 +20,16 @@ class Store:
         self.found: Mapping[str, Pause] = {}
         self.fails: Exception | None = None
         self.asked = 0
+        self.hides = False
 
     def paused(self) -> Mapping[str, Pause]:
         self.asked += 1
         if self.fails is not None:
             raise self.fails
         return self.found
+
+    def hidden(self) -> bool:
+        return self.hides
 
     def ended(self, key: str) -> Pause | None:
         self.asked += 1
@@ -87,3 +91,15 @@ def test_a_right_that_is_missing_is_logged_once_and_nothing_is_paused_because_of
         ("pauses of tables can be read again", "info"),
     ]
     assert told == []
+
+
+def test_pauses_that_may_be_hidden_are_logged_at_the_start() -> None:
+    store = Store()
+    store.hides = True
+    look = PauseLook(store)
+    with capture_logs() as logs:
+        assert look.first() == Heard()
+        look._tried(lambda heard: None)
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [
+        ("pauses of tables may be hidden from this login", "info")
+    ]
