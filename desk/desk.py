@@ -155,7 +155,9 @@ class Messages(Protocol):
 
 
 class DeadLetters(Protocol):
-    """Dead letters are looked at with `Messages`. A replay and a purge run in the background, one an entity at a time."""
+    """Dead letters are looked at with `Messages`. A replay and a purge run in the background, one an entity at a time.
+
+    The audit log's line before it is kept by who calls; the line after it, with the number of the same request, is written at its end."""
 
     def counts(self) -> Sequence[DeadLetterCount]: ...
 

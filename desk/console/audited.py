@@ -54,9 +54,11 @@ class Keeper:
         *,
         dry_run: bool = False,
         reason: str | None = None,
+        goes_on: bool = False,
         **details: Any,
     ) -> T:
-        """What `act` returns. Raises NotAllowed, TooMany or AuditUnavailable: then it was not called."""
+        """What `act` returns. `goes_on`: in the background, and what came of it is written there. Raises NotAllowed, TooMany or
+        AuditUnavailable: then it was not called."""
         self.limits.changes.take(actor.who if actor.address is None else f"{actor.who} at {actor.address}")
         if dry_run:
             return act()
@@ -71,6 +73,8 @@ class Keeper:
             why = error.message if isinstance(error, DStreamError) else unforeseen(error)
             self._end(actor, action, target, outcome, reason, {"why": why[:2000]})
             raise
+        if goes_on:
+            return result
         outcome, found = judged(result)
         self._end(actor, action, target, outcome, reason, found)
         return result
@@ -109,8 +113,6 @@ def judged(result: object) -> tuple[str, dict[str, Any]]:
     if isinstance(result, OffsetResult):
         found = {"begun": result.begun, "to": result.to, "lacking": [each.option for each in result.lacking]}
         return ("done" if result.moved else "refused"), found
-    if isinstance(result, Operation):
-        return "done", {"operation": result.id}
     if isinstance(result, SnapshotAnswer | Snapshot):
         return "done", {"snapshot": result.id}
     if isinstance(result, Edit):
@@ -201,6 +203,7 @@ class AuditedDeadLetters:
             act,
             dry_run=order.dry_run,
             reason=order.reason,
+            goes_on=True,
             order=said,
         )
 

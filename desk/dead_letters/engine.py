@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import structlog
 
 from common.bus.browsing import Browser, Lying, Shelf, Shelves
 from common.bus.settings import BusSettings
-from common.errors import DStreamError
+from common.errors import DStreamError, unforeseen
 from desk.dead_letters.account import Account
 from desk.dead_letters.choosing import Chooses, chooses
 from desk.dead_letters.copying import Target, why_not
@@ -32,7 +34,11 @@ from router.settings import RouterSettings
 
 REPLAY, PURGE = "dead_letters.replay", "dead_letters.purge"
 
+log = structlog.get_logger("dead_letters")
+
 Kind = Literal["replay", "purge"]
+
+ACTIONS: Final[Mapping[Kind, str]] = {"replay": REPLAY, "purge": PURGE}
 
 
 @dataclass(slots=True)
@@ -102,27 +108,61 @@ class Engine:
 
     def run(self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch) -> DeadLetterResult:
         """Do it, with a line in the audit log before and after."""
-        action = REPLAY if kind == "replay" else PURGE
-        with self._open(order) as scene:
-            entity = scene.place.entity
-            details: dict[str, Any] = {
-                "filter": order.filter.model_dump(mode="json", exclude_none=True),
-                **({} if order.sequences is None else {"sequences": order.sequences}),
-                **({"safe": order.safe, "most_replays": order.most_replays} if kind == "replay" else {}),
-            }
-            self.audit.write(actor, action, entity, "begun", reason=order.reason, **details)
-            account = Account(entity, kind)
-            try:
+        entity = self.place(order.entity).entity
+        details: dict[str, Any] = {
+            "filter": order.filter.model_dump(mode="json", exclude_none=True),
+            **({} if order.sequences is None else {"sequences": order.sequences}),
+            **({"safe": order.safe, "most_replays": order.most_replays} if kind == "replay" else {}),
+        }
+        self.audit.write(actor, ACTIONS[kind], entity, "begun", reason=order.reason, **details)
+        return self.finish(order, kind, actor, watch, entity)
+
+    def finish(
+        self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch, target: str, **details: Any
+    ) -> DeadLetterResult:
+        """As `run`, once the line before it is kept. `target`, `details`: of the line after it, which says what came of it whatever that is."""
+        account = Account(target, kind)
+        try:
+            with self._open(order) as scene:
+                account.entity = scene.place.entity
                 if kind == "replay":
                     self._replay(scene, order, account, watch)
                 else:
                     self._purge(scene, actor, order, account, watch)
-            except DStreamError as error:
-                told = {"error": error.message, **_figures(account)}
-                self.audit.write(actor, action, entity, "failed", reason=order.reason, **told)
-                raise
-            self.audit.write(actor, action, entity, "done", reason=order.reason, **_figures(account))
-            return account.result()
+        except BaseException as error:
+            why = error.message if isinstance(error, DStreamError) else unforeseen(error)
+            self._end(order, kind, actor, target, "failed", {**details, "error": why, **_figures(account)})
+            raise
+        told = {**details, **_figures(account), **({"stopped": True} if watch.stop.is_set() else {})}
+        if (why_not_kept := self._end(order, kind, actor, target, "done", told)) is not None:
+            account.warn(f"the audit log has no line of its end: {why_not_kept}")
+        return account.result()
+
+    def _end(
+        self,
+        order: DeadLetterOrder,
+        kind: Kind,
+        actor: Actor,
+        target: str,
+        outcome: Literal["done", "failed"],
+        told: Mapping[str, Any],
+    ) -> str | None:
+        """Why the line could not be kept. What was done is done, so a person must learn of it all the same."""
+        try:
+            self.audit.write(actor, ACTIONS[kind], target[:600], outcome, reason=order.reason, **told)
+        except DStreamError as error:
+            log.error(
+                "end of a change not written to the audit log",
+                request=actor.request,
+                who=actor.who,
+                action=ACTIONS[kind],
+                target=target[:600],
+                outcome=outcome,
+                error=error.message,
+                hint=error.hint or "make the audit file writable again; its line with `begun` is kept",
+            )
+            return error.message
+        return None
 
     def _replay(self, scene: Scene, order: DeadLetterOrder, account: Account, watch: Watch) -> None:
         target, warnings = target_of(scene.place, scene.shelves, self.settings())

@@ -115,7 +115,7 @@ class DeadLetterDesk:
             if order.dry_run:
                 run.result = self._engine.plan(order, run.kind, run.watch)
             else:
-                run.result = self._engine.run(order, run.kind, actor, run.watch)
+                run.result = self._engine.finish(order, run.kind, actor, run.watch, order.entity, operation=run.id)
         except DStreamError as error:
             run.error, run.remedy = error.message, error.hint
         except Exception as error:

@@ -38,11 +38,12 @@ def lively_desk(
 
 
 def desk_of(world: World) -> Desk:
+    audit = FakeAudit(world.now)
     return Desk(
         watching=FakeWatching(world),
         tables=FakeTables(world),
         messages=FakeMessages(world),
-        dead_letters=FakeDeadLetters(world),
+        dead_letters=FakeDeadLetters(world, audit),
         configuring=FakeConfiguring(world),
-        audit=FakeAudit(world.now),
+        audit=audit,
     )

@@ -10,6 +10,7 @@ from typing import Literal
 
 from desk.desk import Actor, Conflict, NotFound
 from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, LeftOut, Operation
+from tests.fakes.desk.audit import FakeAudit
 from tests.fakes.desk.messages import FakeMessages, matches
 from tests.fakes.desk.world import Letter, World
 
@@ -25,6 +26,7 @@ class _Running:
 @dataclass(frozen=True, slots=True)
 class FakeDeadLetters:
     world: World
+    audit: FakeAudit
     running: list[_Running] = field(default_factory=list)
 
     def counts(self) -> Sequence[DeadLetterCount]:
@@ -76,12 +78,12 @@ class FakeDeadLetters:
         return found
 
     def replay(self, order: DeadLetterOrder, actor: Actor) -> Operation:
-        return self._begin("replay", order)
+        return self._begin("replay", order, actor)
 
     def purge(self, order: DeadLetterOrder, actor: Actor) -> Operation:
-        return self._begin("purge", order)
+        return self._begin("purge", order, actor)
 
-    def _begin(self, kind: Literal["replay", "purge"], order: DeadLetterOrder) -> Operation:
+    def _begin(self, kind: Literal["replay", "purge"], order: DeadLetterOrder, actor: Actor) -> Operation:
         with self.world.lock:
             chosen = self._chosen(order)
             if any(
@@ -97,10 +99,10 @@ class FakeDeadLetters:
             )
             running = _Running(operation)
             self.running.append(running)
-        threading.Thread(target=self._run, args=(running, order, chosen), daemon=True).start()
+        threading.Thread(target=self._run, args=(running, order, actor, chosen), daemon=True).start()
         return operation
 
-    def _run(self, running: _Running, order: DeadLetterOrder, chosen: Sequence[Letter]) -> None:
+    def _run(self, running: _Running, order: DeadLetterOrder, actor: Actor, chosen: Sequence[Letter]) -> None:
         left = {} if running.operation.kind == "purge" else {each.sequence: each for each in self._left(order, chosen)}
         done = 0
         for number, letter in enumerate(chosen, 1):
@@ -124,6 +126,14 @@ class FakeDeadLetters:
                 "complete": not running.stop.is_set(),
             }
         )
+        if not order.dry_run:
+            action, told = (
+                f"dead_letters.{running.operation.kind}",
+                {"matched": len(chosen), key: done, "left": len(left)},
+            )
+            self.audit.write(
+                actor, action, order.entity, "done", reason=order.reason, operation=running.operation.id, **told
+            )
         with self.world.lock:
             state = "stopped" if running.stop.is_set() else "done"
             running.operation = running.operation.model_copy(
