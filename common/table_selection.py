@@ -9,37 +9,68 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from typing import Final
 
 from common.names import TableName, parts_of
 
 _WILD = re.compile(r"[*?]")
 _TAKES = "!"
 
+LONGEST: Final = 600
+"""Characters of an entry: two names of 128, in brackets with every one of their own written twice, are fewer."""
+
 
 @dataclass(frozen=True, slots=True)
-class TablePattern:
-    """`text`: as the file has it, without `!`. `schema` and `table` are regular expressions for names in lower case.
+class Glob:
+    """`text` in lower case, where `*` stands for any characters and `?` for one. `exact`: neither does.
 
-    `schema_name`: the schema, where there is only one; None for a pattern.
+    Takes at most as many steps as both lengths multiplied: regular expressions of some patterns never come to an end.
     """
 
     text: str
-    schema: str
-    table: str
+    exact: bool = False
+
+    def matches(self, name: str) -> bool:
+        """`name` in lower case."""
+        if self.exact:
+            return self.text == name
+        pattern, at, here = self.text, 0, 0
+        star, tried = -1, 0
+        while here < len(name):
+            if at < len(pattern) and pattern[at] == "*":
+                star, tried, at = at, here, at + 1
+            elif at < len(pattern) and pattern[at] in ("?", name[here]):
+                at, here = at + 1, here + 1
+            elif star >= 0:  # the last star takes one character more; those before it need not be tried again
+                tried += 1
+                at, here = star + 1, tried
+            else:
+                return False
+        return not pattern[at:].strip("*")
+
+
+@dataclass(frozen=True, slots=True)
+class TablePattern:
+    """`text`: as the file has it, without `!`. `schema_name`: the schema, where there is only one; None for a pattern."""
+
+    text: str
+    schema: Glob
+    table: Glob
     schema_name: str | None
 
     @classmethod
     def parse(cls, text: str) -> TablePattern:
         """Read `sales.*`, `Audit*` (schema dbo) or `*.*`; an exact name finds that table in any case. Raises ValueError."""
+        too_long(text)
         parts = parts_of(text)
         if len(parts) > 2:
             raise ValueError("has more than two parts; write schema.table (the database is part of the address)")
         schema, table = [("dbo", True), *parts][-2:]
-        return cls(text.strip(), _expression(*schema), _expression(*table), None if _is_wild(*schema) else schema[0])
+        return cls(text.strip(), _glob(*schema), _glob(*table), None if _is_wild(*schema) else schema[0])
 
     def matches(self, table: TableName) -> bool:
-        return _found(self.schema, table.schema) and _found(self.table, table.table)
+        """In lower case, as the names of topics are: which upper and lower cases belong together then has one answer."""
+        return self.schema.matches(table.schema.lower()) and self.table.matches(table.table.lower())
 
     def __str__(self) -> str:
         return self.text
@@ -64,6 +95,12 @@ def entry(text: str) -> Entry:
     if not rest or rest.startswith(_TAKES):
         raise ValueError('takes away no table: write ! before one name or pattern, such as "!sales.Audit*"')
     return Exclusion(TablePattern.parse(rest))
+
+
+def too_long(text: str) -> None:
+    """Raises ValueError."""
+    if len(text) > LONGEST:
+        raise ValueError(f"has {len(text)} characters; the longest may have {LONGEST}")
 
 
 def is_pattern(text: str) -> bool:
@@ -116,19 +153,5 @@ def _is_wild(part: str, bracketed: bool) -> bool:
     return not bracketed and _WILD.search(part) is not None
 
 
-def _expression(part: str, bracketed: bool) -> str:
-    text = part.lower()
-    if bracketed:
-        return re.escape(text)
-    collapsed = re.sub(r"\*+", "*", text)
-    return "".join(".*" if each == "*" else "." if each == "?" else re.escape(each) for each in collapsed)
-
-
-def _found(expression: str, name: str) -> bool:
-    """In lower case, as the names of topics are: which upper and lower cases belong together then has one answer."""
-    return _compiled(expression).fullmatch(name.lower()) is not None
-
-
-@cache
-def _compiled(expression: str) -> re.Pattern[str]:
-    return re.compile(expression, re.DOTALL)
+def _glob(part: str, bracketed: bool) -> Glob:
+    return Glob(part.lower(), not _is_wild(part, bracketed))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import re
+import subprocess
+import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.names import TableName
-from common.table_selection import TablePattern, TableSelection, entry, is_pattern
+from common.table_selection import Glob, TablePattern, TableSelection, entry, is_pattern
 
 
 def selection(*entries: str) -> TableSelection:
@@ -87,3 +92,33 @@ def test_the_schema_of_a_pattern_is_known_where_there_is_one() -> None:
 def test_a_selection_can_travel_to_another_process() -> None:
     chosen = selection("Persons", "sales.*", "!sales.Audit*")
     assert pickle.loads(pickle.dumps(chosen)) == chosen
+
+
+BOMBS = ["*?" * 14 + "Q", "*a" * 40 + "b", "dbo." + "*a?" * 190, "!" + "*?" * 100 + "Q"]
+CHECK = """
+import sys
+from common.names import TableName
+from common.table_selection import entry, TableSelection
+chosen = TableSelection.of([entry(sys.argv[1])])
+for name in ("CustomerOrderLineItemStatusHistoryArchive", "a" * 128):
+    print(chosen.finding(TableName("dbo", name)), chosen.excluding(TableName("dbo", name)))
+"""
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_no_pattern_takes_for_ever(bomb: str) -> None:
+    """In a process of its own: a regular expression that does not come to an end lets no other thread run, and no signal."""
+    ran = subprocess.run([sys.executable, "-c", CHECK, bomb], capture_output=True, text=True, timeout=20)
+    assert (ran.stdout, ran.stderr) == ("None None\n" * 2, "")
+
+
+def test_an_entry_longer_than_two_names_is_refused() -> None:
+    with pytest.raises(ValueError, match="has 605 characters"):
+        entry("dbo.*" + "a" * 600)
+    entry("[" + "]]" * 128 + "].[" + "]]" * 128 + "]")
+
+
+@given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
+def test_a_pattern_means_what_the_same_expression_means(pattern: str, name: str) -> None:
+    expression = pattern.replace("*", ".*").replace("?", ".")
+    assert Glob(pattern).matches(name) is (re.fullmatch(expression, name) is not None)
