@@ -276,6 +276,7 @@ def test_looking_for_newer_changes_is_t_sql(parse: Parse, start: LogPosition, ha
         queries_of_newer.rows_asked(_TABLE, asked),
         queries_of_newer.window_end(table, start, 5),
         queries_of_newer.newer(table, asked * 3, start, 5, start),
+        queries_of_newer.named(table, asked * 3, start, 5, start),
         queries_of_newer.any_after(table, start),
         queries_of_newer.low_watermark(table),
     ):

@@ -28,6 +28,8 @@ MOST_ROWS = 1_000_000
 """Rows that are looked at for the changes of one table in one call."""
 SECONDS = 10.0
 """How long one call may take; what was not looked at by then is UNKNOWN."""
+MOST_NAMED = 50
+"""Newer changes of a row that are named, so that someone who sends all of them again knows it."""
 _CATALOG_SECONDS = 30.0
 
 _ROW_OPERATIONS = (1, 2, 4)
@@ -48,12 +50,25 @@ _ENOUGH = "too many changes came after it: those after LSN {} were not looked at
 
 @dataclass(slots=True)
 class _Asked:
-    """A change that is looked for. `lsn`: of the newest change up to the offset; `waiting`: beyond it."""
+    """A change that is looked for. `lsn`: of the newest change up to the offset; `waiting`: beyond it. `rows`, `named`: of those up to the offset."""
 
     ref: ChangeRef
     asked: Asked
     lsn: bytes | None = None
     waiting: bytes | None = None
+    rows: int = 0
+    named: set[ChangeRef] = field(default_factory=set)
+
+    @property
+    def countless(self) -> bool:
+        """Whether there are too many to name. Each may be found four times: by both images of both changes."""
+        return self.rows > 4 * MOST_NAMED or len(self.named) > MOST_NAMED
+
+    def add(self, lsn: bytes, command: int, seqval: bytes, operation: int) -> None:
+        ref = self.ref
+        self.named.add(
+            ChangeRef(ref.schema, ref.table, _hex(lsn), _hex(seqval), operation, ref.capture_instance, command)
+        )
 
 
 @dataclass(slots=True)
@@ -174,20 +189,34 @@ class SqlServerNewer:
             if not ended:
                 return None
             lsn, command, seqval, operation, rows = ended[0]
-            asked = [each.asked for each in left]
-            for number, sent_lsn, known in self._connection.rows(*queries.newer(instance, asked, start, WINDOW, sent)):
-                if number < 0:
-                    continue
-                left[number].lsn = sent_lsn if sent_lsn is not None else left[number].lsn
-                left[number].waiting = known
+            self._look_at(instance, left, start, sent)
             start = LogPosition(Lsn(bytes(lsn)), command, bytes(seqval), operation)
             budget.rows += rows
-            left = [each for each in left if each.lsn is None and each.waiting is None]
+            left = [each for each in left if each.waiting is None and not each.countless]
             if rows < WINDOW:
                 return None
             if budget.over:
                 return start.lsn
         return start.lsn
+
+    def _look_at(self, instance: ChangeTable, left: Sequence[_Asked], start: LogPosition, sent: LogPosition) -> None:
+        """One window. What is beyond the offset comes last, so behind it nothing is left to name."""
+        asked, few = [each.asked for each in left], list[_Asked]()
+        found = self._connection.rows(*queries.newer(instance, asked, start, WINDOW, sent))
+        for number, newest, known, rows, all_rows in found:
+            if number < 0:
+                continue
+            each = left[number]
+            each.rows += rows
+            each.lsn = each.lsn if newest is None else bytes(newest)
+            each.waiting = bytes(known) if all_rows > rows else None
+            if rows and not each.countless and each.waiting is None:
+                few.append(each)
+        if few:
+            these = [each.asked for each in few]
+            for number, *place in self._connection.rows(*queries.named(instance, these, start, WINDOW, sent)):
+                if number >= 0:
+                    few[number].add(*place)
 
     def _rowless(self, instance: ChangeTable, each: _Asked) -> Newer:
         """Of what has no row in the change table: nothing is newer where nothing of its table came after it."""
@@ -208,13 +237,13 @@ class SqlServerNewer:
 
 
 def _answer(each: _Asked, end: Lsn | None, low: object) -> Newer:
+    gone = not isinstance(low, bytes) or low > each.asked.lsn  # while it was looked for, perhaps with what was newer
     if each.lsn is not None:
-        return Newer(Sent.YES, _hex(each.lsn))
+        whole = not gone and end is None and each.waiting is None and not each.countless
+        return Newer(Sent.YES, _hex(each.lsn), changes=tuple(each.named) if whole else None)
     if each.waiting is not None:
         return _unknown(_WAITS, bytes(each.waiting))
-    if (
-        not isinstance(low, bytes) or low > each.asked.lsn
-    ):  # what was newer may have been removed while it was looked for
+    if gone:
         return _unknown(_GONE)
     return Newer(Sent.NO) if end is None else _unknown(_ENOUGH.format(end))
 

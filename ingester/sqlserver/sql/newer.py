@@ -27,8 +27,9 @@ from ingester.sqlserver.sql.changes import (
 )
 from ingester.sqlserver.sql.parts import not_past
 
-LENGTHS = (1, 4, 16, 64)
-"""Changes in one statement: the list is padded to one of these, so that there are few texts."""
+LENGTHS = (1, 4, 16, 64, 256)
+"""Changes in one statement: the list is padded to one of these, so that there are few texts. A window is read once for all of them; 256 have 1,280 of
+the 2,100 parameters that a statement may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,30 @@ def window_end(table: ChangeTable, start: LogPosition, rows: int) -> Statement:
 
 
 def newer(table: ChangeTable, asked: Sequence[Asked], start: LogPosition, rows: int, offset: LogPosition) -> Statement:
-    """(number in `asked`, LSN of the newest up to `offset`, LSN of the newest) of those with newer changes of the same key among the first `rows`
-    rows after `start`. Before images count: an update that takes the key from the row is a change of it."""
-    (begun, first), (sent, last) = after(start, table.has_command_id), not_past(offset, table.has_command_id)
+    """(number in `asked`, LSN of the newest up to `offset`, LSN of the newest, rows up to `offset`, rows) of those with newer changes of the same
+    key among the first `rows` rows after `start`. Before images count: an update that takes the key from the row is a change of it."""
+    sent, last = not_past(offset, table.has_command_id)
+    joined, values = _joined(table, asked, start, rows)
+    return (
+        f"{SHORT_WAIT};\nSELECT me.number, MAX(CASE WHEN {sent} THEN ct.[__$start_lsn] END) AS sent, MAX(ct.[__$start_lsn]) AS known,\n"
+        f"SUM(CASE WHEN {sent} THEN 1 ELSE 0 END) AS rows_sent, COUNT(*) AS rows_known\n{joined}\nGROUP BY me.number"
+    ), (*last, *last, *values)
+
+
+def named(table: ChangeTable, asked: Sequence[Asked], start: LogPosition, rows: int, offset: LogPosition) -> Statement:
+    """(number in `asked`, position) of each newer change of the same key that `newer` counts. Ask only for what it has found to be few."""
+    sent, last = not_past(offset, table.has_command_id)
+    joined, values = _joined(table, asked, start, rows)
+    operation = "CASE WHEN ct.[__$operation] = 3 THEN 4 ELSE ct.[__$operation] END"
+    return (
+        f"{SHORT_WAIT};\nSELECT DISTINCT me.number, ct.[__$start_lsn] AS lsn, {_command(table, 'ct')} AS command, ct.[__$seqval] AS seqval,\n"
+        f"{operation} AS operation\n{joined}\nWHERE {sent}"
+    ), (*values, *last)
+
+
+def _joined(table: ChangeTable, asked: Sequence[Asked], start: LogPosition, rows: int) -> Statement:
+    """The asked rows as `me`, and as `ct` the later ones of the same key among the first `rows` after `start`."""
+    begun, first = after(start, table.has_command_id)
     listed, values = _asked(asked)
     keys = [quote_name(name) for name in _keys(table)]
     mine = ", ".join(f"c.{key} AS [k{at}]" for at, key in enumerate(keys))
@@ -75,12 +97,11 @@ def newer(table: ChangeTable, asked: Sequence[Asked], start: LogPosition, rows: 
     theirs = ", ".join([*read, *(f"ct.{key} AS [k{at}]" for at, key in enumerate(keys))])
     equal = " AND ".join(f"ct.[k{at}] = me.[k{at}]" for at in range(len(keys)))
     return (
-        f"{SHORT_WAIT};\nSELECT me.number, MAX(CASE WHEN {sent} THEN ct.[__$start_lsn] END) AS sent, MAX(ct.[__$start_lsn]) AS known\n"
         f"FROM (SELECT asked.number, c.[__$start_lsn] AS lsn, {_command(table, 'c')} AS command, c.[__$seqval] AS seqval,\n"
         f"asked.operation, {mine}\nFROM {listed} JOIN {table.rows_from} AS c ON {_same(table)}) AS me\n"
         f"INNER HASH JOIN (SELECT TOP ({P}) {theirs} FROM {table.rows_from} AS ct\n"
-        f"WHERE {begun} ORDER BY {order_of(table.has_command_id)}) AS ct\nON {equal} AND {_later(table)}\nGROUP BY me.number"
-    ), (*last, *values, rows, *first)
+        f"WHERE {begun} ORDER BY {order_of(table.has_command_id)}) AS ct\nON {equal} AND {_later(table)}"
+    ), (*values, rows, *first)
 
 
 def any_after(table: ChangeTable, start: LogPosition) -> Statement:

@@ -111,6 +111,52 @@ def test_a_newer_change_of_the_same_row_up_to_the_offset_was_sent_and_others_do_
     assert desk.of(replace(changes[0], command_id=None, lsn=f"0x{changes[0].lsn.upper()}")) == [Sent.YES]
 
 
+def test_newer_changes_are_named_where_they_are_few_and_all_of_them_were_sent(
+    asking: Callable[..., Asking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = asking()
+    run(
+        desk.place,
+        "INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a'), (2, N'a')",
+        "UPDATE dbo.Persons SET Name = N'b' WHERE ID = 1",
+        "UPDATE dbo.Persons SET Name = N'c' WHERE ID = 1",
+        "DELETE FROM dbo.Persons WHERE ID = 1",
+    )
+    changes = desk.changes()
+    desk.sent()
+    mine = [each for each in changes if each != changes[1]]
+
+    def named() -> list[set[ChangeRef] | None]:
+        found = desk.newer.newer_sent(changes)
+        return [None if found[each].changes is None else set(found[each].changes or ()) for each in mine]
+
+    assert named() == [set(mine[1:]), set(mine[2:]), set(mine[3:]), None]
+    monkeypatch.setattr(module, "WINDOW", 2)
+    assert named() == [set(mine[1:]), set(mine[2:]), set(mine[3:]), None]
+    monkeypatch.setattr(module, "MOST_NAMED", 2)
+    assert named() == [None, set(mine[2:]), set(mine[3:]), None]
+    assert desk.of(*mine) == [Sent.YES, Sent.YES, Sent.YES, Sent.NO]
+    run(desk.place, "INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'd')")
+    desk.changes()
+    assert named() == [None] * 4
+    assert desk.of(*mine) == [Sent.YES, Sent.YES, Sent.YES, Sent.UNKNOWN]
+
+
+def test_what_waits_in_the_same_transaction_as_what_was_sent_is_seen(asking: Callable[..., Asking]) -> None:
+    desk = asking()
+    run(
+        desk.place,
+        "INSERT INTO dbo.Persons (ID) VALUES (1)",
+        "BEGIN TRAN; UPDATE dbo.Persons SET Name = N'b' WHERE ID = 1; UPDATE dbo.Persons SET Name = N'c' WHERE ID = 1; COMMIT",
+    )
+    first = desk.changes()[0]
+    desk.sent(desk.place.read()[1].position)
+    answer = desk.answer(first)
+    assert (answer.sent, answer.changes) == (Sent.YES, None)
+    desk.sent()
+    assert len(desk.answer(first).changes or ()) == 2
+
+
 def test_a_newer_change_behind_the_offset_may_be_on_its_way(asking: Callable[..., Asking]) -> None:
     desk = asking()
     run(desk.place, "INSERT INTO dbo.Persons (ID) VALUES (1)", "INSERT INTO dbo.Persons (ID) VALUES (2)")
@@ -265,6 +311,7 @@ def test_many_changes_are_looked_through_in_windows_and_not_for_ever(
     desk.sent()
     expected = [Sent.YES if number in (1, 7) else Sent.NO for number in range(1, 31)]
     monkeypatch.setattr(module, "WINDOW", 4)
+    monkeypatch.setattr(module, "SECONDS", 60.0)
     found = desk.newer.newer_sent(changes[:30])
     assert [found[each].sent for each in changes[:30]] == expected
     monkeypatch.setattr(module, "MOST_ROWS", 8)

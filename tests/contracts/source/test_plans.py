@@ -98,6 +98,11 @@ def newer(instance: ChangeTable, start: LogPosition) -> Statement:
     return queries_of_newer.newer(instance, [asked], start, 5, start)
 
 
+def named(instance: ChangeTable, start: LogPosition) -> Statement:
+    asked = queries_of_newer.Asked(_LSN.value, 1, bytes(10), 4)
+    return queries_of_newer.named(instance, [asked], start, 5, start)
+
+
 Asked = Callable[[ChangeTable, LogPosition], Statement]
 QUESTIONS = pytest.mark.parametrize(
     "ask",
@@ -132,6 +137,7 @@ def test_rows_are_looked_for_by_the_index_in_both_directions(
     key = [(queries_of_newer.sorted_key(instance)[0], "1")]
     for statement in (
         newer(instance, start),
+        named(instance, start),
         queries_of_finding.window_start(instance, start, 5),
         queries_of_finding.of_key(instance, key, start, 5),
     ):
