@@ -137,7 +137,12 @@ def complete(
 def _await(handler: Any, answers: Sequence[dict[str, Any]], timeout: float) -> None:
     deadline = time.monotonic() + timeout
     connection, link = handler._connection, handler._link
-    while not all(answer["settled"] for answer in answers):
+    answered = 0
+    while True:
+        while answered < len(answers) and answers[answered]["settled"]:
+            answered += 1
+        if answered == len(answers):
+            return
         if time.monotonic() >= deadline:
             raise OutcomeUnknown("no answer to the settlement came in time")
         connection.listen(wait=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -16,6 +18,8 @@ from desk.dead_letters.choosing import Chooses
 PAGE: Final = 250
 PATIENCE: Final = 120.0
 """Seconds for which a store may be unavailable before an operation ends with its error."""
+MOST_NUMBERS: Final = 500_000
+"""Sequence numbers that are remembered, of eight bytes each."""
 _AGAIN: Final = Backoff(first=0.2, longest=5.0)
 
 _T = TypeVar("_T")
@@ -23,12 +27,30 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Seen:
-    """`last`: the highest sequence number of those that are meant, by partition. `complete`: whether all were looked at."""
+    """`last`: the highest sequence number of those that are meant, by partition. `complete`: whether all were looked at. `numbers`: of those that
+    are meant, while they rise and are not too many."""
 
     examined: int = 0
     matched: int = 0
     last: dict[int, int] = field(default_factory=dict)
     complete: bool = True
+    numbers: array[int] | None = field(default_factory=lambda: array("q"))
+
+    def met(self, sequence: int) -> None:
+        """This one is meant."""
+        self.matched += 1
+        self.last[partition(sequence)] = sequence
+        if self.numbers is not None:
+            if len(self.numbers) >= MOST_NUMBERS or (self.numbers and self.numbers[-1] >= sequence):
+                self.numbers = None
+            else:
+                self.numbers.append(sequence)
+
+    def between(self, first: int, last: int) -> Sequence[int] | None:
+        """The numbers of those that are meant, from `first` to `last`; None: not remembered."""
+        if self.numbers is None:
+            return None
+        return self.numbers[bisect_left(self.numbers, first) : bisect_right(self.numbers, last)]
 
     def has(self, sequence: int) -> bool:
         """Whether a dead letter may be one of those: later ones came after the look."""
@@ -84,8 +106,7 @@ def look(
         seen.examined += len(page)
         for lying in page:
             if chosen(lying):
-                seen.matched += 1
-                seen.last[partition(lying.sequence)] = lying.sequence
+                seen.met(lying.sequence)
                 met(lying)
         tell(seen.examined)
         if ended:

@@ -19,7 +19,7 @@ from common.retry import Backoff
 from desk.dead_letters.choosing import Chooses
 from desk.dead_letters.looking import PATIENCE, Seen, pages, partition
 
-BATCH: Final = 250
+BATCH: Final = 500
 _AGAIN: Final = Backoff(first=0.2, longest=5.0)
 
 
@@ -171,8 +171,11 @@ class Walk:
 
     def _held(self, mine: dict[int, str | None]) -> frozenset[int]:
         """Those that are meant between what was visited and the last of `mine`, and lie before one of them in its session."""
-        last, found = max(mine), dict[int, str | None]()
-        for page in pages(self._browser, self._stop, first=self._visited.get(0, -1) + 1):
+        first, last, found = self._visited.get(0, -1) + 1, max(mine), dict[int, str | None]()
+        meant = self._seen.between(first, last)
+        if meant is not None and all(sequence in mine for sequence in meant):
+            return frozenset()  # none is missing, so there is nothing to look for
+        for page in pages(self._browser, self._stop, first=first):
             for lying in page:
                 if lying.sequence <= last and lying.sequence not in mine and self._chosen(lying):
                     found[lying.sequence] = lying.message.session_id

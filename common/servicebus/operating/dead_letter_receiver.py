@@ -24,7 +24,7 @@ from common.servicebus.errors import all_translated
 from common.servicebus.queue_receivers import QueueReceivers
 from common.servicebus.receiver import BusDelivery, BusReceiver
 
-AHEAD: Final = 500
+AHEAD: Final = 1_000
 """Messages on their way to this process. Their locks run from when the service sent them."""
 
 AHEAD_BYTES: Final = 16 * 1024 * 1024
