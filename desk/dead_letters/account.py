@@ -39,11 +39,11 @@ class Account:
         if len(self.left) < MOST_NAMED:
             self.left.append(LeftOut(sequence=lying.sequence, message_id=lying.message.message_id, why=why))
 
-    def is_doubtful(self, lying: Lying) -> None:
+    def is_doubtful(self, sequence: int) -> None:
         """It is sent, and was perhaps sent before."""
         self.doubtful_count += 1
         if len(self.doubtful) < MOST_NAMED:
-            self.doubtful.append(lying.sequence)
+            self.doubtful.append(sequence)
 
     def is_older(self, lying: Lying) -> None:
         """It is sent, although a newer change of its row was, or may have been."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,7 +18,7 @@ from common.bus.settings import BusSettings
 from common.errors import DStreamError, unforeseen
 from desk.dead_letters.account import Account
 from desk.dead_letters.choosing import Chooses, chooses
-from desk.dead_letters.copying import Target, why_not
+from desk.dead_letters.copying import Target, new_id, why_not
 from desk.dead_letters.journal import Journal, notes_of
 from desk.dead_letters.looking import Seen, look, pages
 from desk.dead_letters.order import Order
@@ -93,13 +93,18 @@ class Engine:
                 notes = notes_of(self.folder, scene.key)
                 judged = 0
                 for page in pages(scene.browser, watch.stop, first=scene.first, until=until):
-                    meant = [each for each in page if seen.has(each.sequence) and scene.chosen(each)]
+                    meant = [each for each in page if seen.has(each.sequence)]
                     judged += len(meant)
                     _judge(meant, target, order, rows, account)
                     for each in meant:
                         note = notes.get(each.sequence)
-                        if note is not None and not note.sent and not remembered(note, target.window, time.time()):
-                            account.is_doubtful(each)
+                        if (
+                            note is not None
+                            and note.id == new_id(each)
+                            and not note.sent
+                            and not remembered(note, target.window, time.time())
+                        ):
+                            account.is_doubtful(each.sequence)
                     if judged >= seen.matched:
                         break
                 else:
@@ -121,10 +126,10 @@ class Engine:
         self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch, target: str, **details: Any
     ) -> DeadLetterResult:
         """As `run`, once the line before it is kept. `target`, `details`: of the line after it, which says what came of it whatever that is."""
-        account = Account(target, kind)
+        account, key = Account(target, kind), ""
         try:
             with self._open(order) as scene:
-                account.entity = scene.place.entity
+                account.entity, key = scene.place.entity, scene.key
                 if kind == "replay":
                     self._replay(scene, order, account, watch)
                 else:
@@ -136,6 +141,9 @@ class Engine:
         told = {**details, **_figures(account), **({"stopped": True} if watch.stop.is_set() else {})}
         if (why_not_kept := self._end(order, kind, actor, target, "done", told)) is not None:
             account.warn(f"the audit log has no line of its end: {why_not_kept}")
+        if account.doubtful_count:
+            with suppress(DStreamError), Journal(self.folder, key) as journal:  # else the next run reports them too
+                journal.reported()
         return account.result()
 
     def _end(
@@ -176,6 +184,7 @@ class Engine:
                 replayer = Replayer(
                     target,
                     Rules(order.safe, order.most_replays),
+                    seen,
                     rows,
                     journal,
                     sender,
@@ -195,7 +204,7 @@ class Engine:
 
         seen = scene.look(watch)
         account.matched, account.complete = seen.matched, seen.complete
-        purger = Purger(note, account, tell=lambda: watch.tell(account=account))
+        purger = Purger(note, seen, account, tell=lambda: watch.tell(account=account))
         if seen.matched:
             why = self._walk(scene, seen, account, watch, ordered=False).run(
                 purger.handle, account.accounted, purger.ended
@@ -207,7 +216,6 @@ class Engine:
             lambda: scene.shelves.taker(scene.shelf),
             scene.browser,
             seen,
-            scene.chosen,
             watch.stop,
             ordered=ordered,
             pace=self.pace,
@@ -290,7 +298,7 @@ def _judge(meant: Sequence[Lying], target: Target, order: DeadLetterOrder, rows:
 
 def _finish(account: Account, seen: Seen, why: str | None, watch: Watch) -> None:
     """What was meant and not reached."""
-    rest = account.matched - account.accounted()
+    rest = seen.open
     account.complete = seen.complete and rest <= 0
     if rest > 0:
         account.left_count += rest

@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,7 @@ class Journal:
         self.path = folder / f"{name}.jsonl"
         self._entity = entity
         self._notes: dict[int, Note] = {}
+        self._doubtful: set[int] = set()
         self._file: Any = None
         self._lock: int | None = None
 
@@ -58,7 +59,7 @@ class Journal:
             self.__exit__()
             raise self._unwritable(error) from error
         try:
-            self._notes = _read(self.path)
+            self._notes, self._doubtful = _read(self.path)
             self._write_anew()
         except OSError as error:
             self.__exit__()
@@ -77,6 +78,23 @@ class Journal:
     def notes(self) -> Mapping[int, Note]:
         """By sequence number: dead letters of batches that did not come to their end."""
         return self._notes
+
+    @property
+    def doubtful(self) -> Set[int]:
+        """Sequence numbers of dead letters that may have been sent twice, and that no run has reported yet: each that did was killed."""
+        return self._doubtful
+
+    def doubt(self, sequences: Iterable[int]) -> None:
+        """They are sent next, and were perhaps sent before. Kept until `reported`."""
+        if new := [sequence for sequence in sequences if sequence not in self._doubtful]:
+            self._append({"doubtful": new})
+            self._doubtful.update(new)
+
+    def reported(self) -> None:
+        """A person has been shown those that are doubtful."""
+        if self._doubtful:
+            self._append({"reported": True})
+            self._doubtful.clear()
 
     def intend(self, letters: Iterable[tuple[int, str]], at: float) -> None:
         """They are sent next. An earlier time of the same dead letter stays."""
@@ -120,6 +138,8 @@ class Journal:
             file.write(json.dumps({"at": note.at, "next": [[sequence, note.id]]}).encode() + b"\n")
             if note.sent:
                 file.write(json.dumps({"sent": [sequence]}).encode() + b"\n")
+        if self._doubtful:
+            file.write(json.dumps({"doubtful": sorted(self._doubtful)}).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
         new.rename(self.path)
@@ -141,7 +161,12 @@ class Journal:
 
 def notes_of(folder: Path, entity: str) -> Mapping[int, Note]:
     """As `Journal.notes`, for someone who only looks."""
-    return _read(Journal(folder, entity).path)
+    return unfinished(Journal(folder, entity).path)
+
+
+def unfinished(path: Path) -> Mapping[int, Note]:
+    """The notes of a journal's file."""
+    return _read(path)[0]
 
 
 def forget_old(notes: Mapping[int, Note], now: float) -> list[int]:
@@ -149,8 +174,10 @@ def forget_old(notes: Mapping[int, Note], now: float) -> list[int]:
     return [sequence for sequence, note in notes.items() if now - note.at > _KEPT_SECONDS]
 
 
-def _read(path: Path) -> dict[int, Note]:
+def _read(path: Path) -> tuple[dict[int, Note], set[int]]:
+    """Notes, and what is doubtful."""
     notes: dict[int, Note] = {}
+    doubtful: set[int] = set()
     for line in _lines(path):
         for sequence, id in line.get("next", ()):
             notes[sequence] = Note(id, float(line["at"]), False)
@@ -159,7 +186,10 @@ def _read(path: Path) -> dict[int, Note]:
                 notes[sequence] = Note(note.id, note.at, True)
         for sequence in line.get("done", ()):
             notes.pop(sequence, None)
-    return notes
+        doubtful.update(line.get("doubtful", ()))
+        if line.get("reported"):
+            doubtful.clear()
+    return notes, doubtful
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

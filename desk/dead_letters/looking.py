@@ -18,43 +18,73 @@ from desk.dead_letters.choosing import Chooses
 PAGE: Final = 250
 PATIENCE: Final = 120.0
 """Seconds for which a store may be unavailable before an operation ends with its error."""
-MOST_NUMBERS: Final = 500_000
-"""Sequence numbers that are remembered, of eight bytes each."""
+MOST_NUMBERS: Final = 2_000_000
+"""Dead letters of one operation, of nine bytes each; those behind them are for the next one."""
 _AGAIN: Final = Backoff(first=0.2, longest=5.0)
 
 _T = TypeVar("_T")
 
 
+_SETTLED, _TOLD = 1, 2
+
+
 @dataclass(slots=True)
 class Seen:
-    """`last`: the highest sequence number of those that are meant, by partition. `complete`: whether all were looked at. `numbers`: of those that
-    are meant, while they rise and are not too many."""
+    """The dead letters that are meant, by number: one that dies later keeps the number that it had, which may be lower, and is none of these.
+    `complete`: whether all were looked at. `open`: how many are neither settled nor left."""
 
     examined: int = 0
     matched: int = 0
-    last: dict[int, int] = field(default_factory=dict)
+    open: int = 0
     complete: bool = True
-    numbers: array[int] | None = field(default_factory=lambda: array("q"))
+    _numbers: array[int] = field(default_factory=lambda: array("q"))
+    _marks: bytearray = field(default_factory=bytearray)
 
     def met(self, sequence: int) -> None:
-        """This one is meant."""
+        """This one is meant. Numbers rise."""
+        if self._numbers and sequence <= self._numbers[-1]:
+            return
+        self._numbers.append(sequence)
+        self._marks.append(0)
         self.matched += 1
-        self.last[partition(sequence)] = sequence
-        if self.numbers is not None:
-            if len(self.numbers) >= MOST_NUMBERS or (self.numbers and self.numbers[-1] >= sequence):
-                self.numbers = None
-            else:
-                self.numbers.append(sequence)
+        self.open += 1
 
-    def between(self, first: int, last: int) -> Sequence[int] | None:
-        """The numbers of those that are meant, from `first` to `last`; None: not remembered."""
-        if self.numbers is None:
-            return None
-        return self.numbers[bisect_left(self.numbers, first) : bisect_right(self.numbers, last)]
+    def between(self, first: int, last: int) -> Sequence[int]:
+        """The numbers of those that are meant, from `first` to `last`."""
+        return self._numbers[bisect_left(self._numbers, first) : bisect_right(self._numbers, last)]
 
     def has(self, sequence: int) -> bool:
-        """Whether a dead letter may be one of those: later ones came after the look."""
-        return sequence <= self.last.get(partition(sequence), -1)
+        return self._at(sequence) is not None
+
+    def reaches(self, sequence: int) -> bool:
+        """Whether one of its partition that is meant has this number or a higher one."""
+        at = bisect_left(self._numbers, sequence)
+        return at < len(self._numbers) and (partition(self._numbers[at]) == partition(sequence))
+
+    def settle(self, sequence: int) -> bool:
+        """It is sent, removed or left for good. Whether that is new."""
+        fresh = self._marked(sequence, _SETTLED)
+        self.open -= fresh
+        return fresh
+
+    def settled(self, sequence: int) -> bool:
+        at = self._at(sequence)
+        return at is not None and bool(self._marks[at] & _SETTLED)
+
+    def told(self, sequence: int) -> bool:
+        """A person will read about it. Whether that is new."""
+        return self._marked(sequence, _TOLD)
+
+    def _at(self, sequence: int) -> int | None:
+        at = bisect_left(self._numbers, sequence)
+        return at if at < len(self._numbers) and self._numbers[at] == sequence else None
+
+    def _marked(self, sequence: int, mark: int) -> bool:
+        at = self._at(sequence)
+        if at is None or self._marks[at] & mark:
+            return False
+        self._marks[at] |= mark
+        return True
 
 
 def partition(sequence: int) -> int:
@@ -109,7 +139,7 @@ def look(
                 seen.met(lying.sequence)
                 met(lying)
         tell(seen.examined)
-        if ended:
+        if ended or seen.matched >= MOST_NUMBERS:
             break
     seen.complete = ended
     return seen

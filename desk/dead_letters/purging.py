@@ -8,6 +8,7 @@ from typing import Any
 from common.bus.browsing import Taken, Taker
 from common.errors import DStreamError
 from desk.dead_letters.account import Account
+from desk.dead_letters.looking import Seen
 from desk.dead_letters.taking import Visit
 
 Note = Callable[[Sequence[dict[str, Any]]], None]
@@ -17,11 +18,11 @@ Note = Callable[[Sequence[dict[str, Any]]], None]
 class Purger:
     """Handles the visits of a walk."""
 
-    def __init__(self, note: Note, account: Account, *, tell: Callable[[], None] = lambda: None) -> None:
-        self._note, self._account, self._tell = note, account, tell
+    def __init__(self, note: Note, seen: Seen, account: Account, *, tell: Callable[[], None] = lambda: None) -> None:
+        self._note, self._seen, self._account, self._tell = note, seen, account, tell
 
     def ended(self) -> bool:
-        return self._account.accounted() >= self._account.matched
+        return not self._seen.open
 
     def handle(self, taker: Taker, visits: Sequence[Visit]) -> None:
         taken = [visit.taken for visit in visits]
@@ -33,7 +34,10 @@ class Purger:
                 "an answer to a removal did not come: the audit log names what may be gone without being counted here"
             )
             raise
-        self._account.done += len(taken) - len(lost)
+        still = {each.lying.sequence for each in lost}
+        self._account.done += sum(
+            self._seen.settle(each.lying.sequence) for each in taken if each.lying.sequence not in still
+        )
         self._tell()
 
 

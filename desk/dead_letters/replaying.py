@@ -21,6 +21,7 @@ from common.retry import Backoff
 from desk.dead_letters.account import Account
 from desk.dead_letters.copying import Target, copy_of, new_id, why_not
 from desk.dead_letters.journal import Journal, Note, forget_old
+from desk.dead_letters.looking import Seen
 from desk.dead_letters.order import Order
 from desk.dead_letters.taking import Visit
 
@@ -47,6 +48,7 @@ class Replayer:
         self,
         target: Target,
         rules: Rules,
+        seen: Seen,
         order: Order,
         journal: Journal,
         sender: Sender,
@@ -57,24 +59,28 @@ class Replayer:
         tell: Callable[[], None] = lambda: None,
     ) -> None:
         self._target, self._rules, self._order, self._journal = target, rules, order, journal
+        self._seen = seen
         self._sender, self._account, self._stop = sender, account, stop
         self._clock, self._tell = clock, tell
         self._uncompleted: set[int] = set()
-        self._before = frozenset(journal.notes)
-        self._doubted: set[int] = set()
+        self._before = set(journal.notes)
+        self._doubted = set(journal.doubtful)
+        for sequence in sorted(self._doubted):  # sent by a run that was killed before it could report them
+            account.is_doubtful(sequence)
         journal.done(forget_old(journal.notes, clock()))
 
     def ended(self) -> bool:
         """Whether nothing remains to be done."""
-        return self._account.accounted() >= self._account.matched and not self._uncompleted
+        return not self._seen.open and not self._uncompleted
 
     def handle(self, taker: Taker, visits: Sequence[Visit]) -> None:
         """Raises TransientError when all must be given back, to be taken again in order; PermanentError when nothing can be sent or written."""
         complete, ready, left = list[Taken](), list[Visit](), list[Taken]()
         for visit in visits:
             lying = visit.taken.lying
-            note = self._journal.notes.get(lying.sequence)
-            if note is not None and note.sent:
+            if self._seen.settled(lying.sequence) and lying.sequence not in self._uncompleted:
+                left.append(visit.taken)
+            elif (note := self._note(lying)) is not None and note.sent:
                 complete.append(visit.taken)
             elif (why := why_not(lying, self._target, most_replays=self._rules.most_replays)) is not None:
                 self._leave(visit, why)
@@ -89,8 +95,17 @@ class Replayer:
             self._send(taker, sending)
         self._tell()
 
+    def _note(self, lying: Lying) -> Note | None:
+        """Numbers begin again where an entity was made again: then the note is of another dead letter."""
+        note = self._journal.notes.get(lying.sequence)
+        if note is not None and note.id != new_id(lying):
+            self._journal.done([lying.sequence])
+            self._before.discard(lying.sequence)
+            return None
+        return note
+
     def _leave(self, visit: Visit, why: str) -> None:
-        if visit.first:
+        if self._seen.settle(visit.taken.lying.sequence):
             self._account.leave(visit.taken.lying, why)
 
     def _in_order(self, ready: Sequence[Visit], left: list[Taken]) -> Sequence[Visit]:
@@ -101,7 +116,7 @@ class Replayer:
                 self._order.left([visit.taken.lying])
                 left.append(visit.taken)
                 continue
-            if doubt is not None and visit.first:
+            if doubt is not None and self._seen.told(visit.taken.lying.sequence):
                 self._account.is_older(visit.taken.lying)
             sending.append(visit)
         return sending
@@ -112,14 +127,19 @@ class Replayer:
             raise TransientError("sending dead letters again: locks end too soon", hint="they are taken again")
         letters = [visit.taken.lying for visit in visits]
         now = self._clock()
-        for lying in letters:
-            note = self._journal.notes.get(lying.sequence)
-            if note is not None and not remembered(note, self._target.window, now):
-                self._doubt(lying)
+        notes = self._journal.notes
+        self._doubt(
+            [
+                each.sequence
+                for each in letters
+                if (note := notes.get(each.sequence)) is not None and not remembered(note, self._target.window, now)
+            ]
+        )
         self._journal.intend([(each.sequence, new_id(each)) for each in letters], now)
         accepted, trouble = self._send_all(visits)
         self._journal.sent([each.lying.sequence for each in accepted])
         for each in accepted:
+            self._seen.settle(each.lying.sequence)
             self._account.done += 1
             self._account.packs += is_pack(each.lying.message)
             self._uncompleted.add(each.lying.sequence)
@@ -159,18 +179,20 @@ class Replayer:
         """Nothing is in doubt where the namespace throttled; otherwise some may have been accepted, and only duplicate detection knows."""
         if error.throttled or self._target.window is not None:
             return
-        for each in rest:
-            self._doubt(each.taken.lying)
+        self._doubt([each.taken.lying.sequence for each in rest])
 
-    def _doubt(self, lying: Lying) -> None:
-        if lying.sequence not in self._doubted:
-            self._doubted.add(lying.sequence)
-            self._account.is_doubtful(lying)
+    def _doubt(self, sequences: Sequence[int]) -> None:
+        new = [sequence for sequence in sequences if sequence not in self._doubted]
+        self._journal.doubt(new)
+        for sequence in new:
+            self._doubted.add(sequence)
+            self._account.is_doubtful(sequence)
 
     def _refused(self, visit: Visit, words: str) -> None:
         lying = visit.taken.lying
         self._journal.done([lying.sequence])
-        self._account.leave(lying, f"{self._target.name} refuses it: it {words}")
+        if self._seen.settle(lying.sequence):
+            self._account.leave(lying, f"{self._target.name} refuses it: it {words}")
 
     def _complete(self, taker: Taker, taken: Sequence[Taken]) -> None:
         """What was sent. One whose lock was lost comes again, and is completed then."""
@@ -185,6 +207,7 @@ class Replayer:
         if lying.sequence in self._uncompleted:
             self._uncompleted.discard(lying.sequence)
         elif lying.sequence in self._before:
+            self._seen.settle(lying.sequence)
             self._account.done += 1
 
 

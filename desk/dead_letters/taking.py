@@ -16,7 +16,6 @@ from typing import Final
 from common.bus.browsing import Browser, Taken, Taker
 from common.errors import TransientError
 from common.retry import Backoff
-from desk.dead_letters.choosing import Chooses
 from desk.dead_letters.looking import PATIENCE, Seen, pages, partition
 
 BATCH: Final = 500
@@ -45,14 +44,13 @@ class Visit:
 
 
 class Walk:
-    """Through the dead letters of one entity that `seen` counted. `browser`: None where order does not matter."""
+    """Through the dead letters of one entity that `seen` holds. `browser`: None where order does not matter."""
 
     def __init__(
         self,
         make: Callable[[], Taker],
         browser: Browser,
         seen: Seen,
-        chosen: Chooses,
         stop: threading.Event,
         *,
         ordered: bool,
@@ -60,7 +58,7 @@ class Walk:
         waiting: Callable[[int], None] = lambda held: None,
     ) -> None:
         """`ordered`: those of a session wait for one before them that is locked elsewhere. `waiting` is called with how many are."""
-        self._make, self._browser, self._seen, self._chosen, self._stop = make, browser, seen, chosen, stop
+        self._make, self._browser, self._seen, self._stop = make, browser, seen, stop
         self._ordered, self._pace, self._waiting = ordered, pace or Pace(), waiting
         self._taker: Taker | None = None
         self._visited: dict[int, int] = {}
@@ -104,7 +102,9 @@ class Walk:
             if fresh or accounted() > count or self._held_since is not None:
                 moved, count = time.monotonic(), accounted()
             elif over:
-                return "another consumer has removed them, or holds them"
+                if not self._is_held(self._beyond()):
+                    return "another consumer has removed them, or holds them"
+                self._stop.wait(self._pace.look_again)
             elif time.monotonic() - moved > self._pace.stuck:
                 return "they lie behind so many others that the locks of the first end before the last are reached: replay or purge those first"
         return None
@@ -122,7 +122,7 @@ class Walk:
     def _hand_over(self, page: Sequence[Taken], handle: Callable[[Taker, Sequence[Visit]], None]) -> tuple[bool, bool]:
         """Whether any came for the first time; and whether there was none among them that may be meant."""
         taker = self._opened()
-        within = [each for each in page if self._seen.has(each.lying.sequence)]
+        within = [each for each in page if self._seen.reaches(each.lying.sequence)]
         if page and self._must_wait(within):
             # Not a moment less than a lock lasts: what this link has fetched ahead may stay locked as long, and would be waited for in turn.
             lasts = max(each.lock_left() for each in page)
@@ -130,7 +130,9 @@ class Walk:
             self._give_all_back()
             self._stop.wait(min(max(lasts, 0) + self._pace.look_again, self._pace.longest_lock))
             return False, False
-        visits = [Visit(each, self._first(each.lying.sequence)) for each in within if self._chosen(each.lying)]
+        visits = [
+            Visit(each, self._first(each.lying.sequence)) for each in within if self._seen.has(each.lying.sequence)
+        ]
         meant = {id(visit.taken) for visit in visits}
         taker.put_aside([each for each in page if id(each) not in meant])
         if visits:
@@ -173,11 +175,11 @@ class Walk:
         """Those that are meant between what was visited and the last of `mine`, and lie before one of them in its session."""
         first, last, found = self._visited.get(0, -1) + 1, max(mine), dict[int, str | None]()
         meant = self._seen.between(first, last)
-        if meant is not None and all(sequence in mine for sequence in meant):
+        if all(sequence in mine for sequence in meant):
             return frozenset()  # none is missing, so there is nothing to look for
         for page in pages(self._browser, self._stop, first=first):
             for lying in page:
-                if lying.sequence <= last and lying.sequence not in mine and self._chosen(lying):
+                if lying.sequence not in mine and self._seen.has(lying.sequence):
                     found[lying.sequence] = lying.message.session_id
             if page and page[-1].sequence >= last:
                 break
@@ -188,13 +190,9 @@ class Walk:
         )
 
     def _beyond(self) -> frozenset[int]:
-        """Of those that are meant and were not visited, the first."""
+        """Of those that are meant and not settled, the first."""
         for page in pages(self._browser, self._stop):
-            found = [
-                each.sequence
-                for each in page
-                if self._seen.has(each.sequence) and self._first(each.sequence) and self._chosen(each)
-            ]
+            found = [each.sequence for each in page if self._seen.has(each.sequence) and self._first(each.sequence)]
             if found:
                 return frozenset(found)
         return frozenset()

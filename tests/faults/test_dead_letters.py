@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from common.message import Message
+from desk.dead_letters.account import MOST_NAMED
+from desk.dead_letters.journal import unfinished
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change, numbers
@@ -142,6 +144,58 @@ def test_five_kills(namespace: Namespace, clock: Clock, tmp_path: Path) -> None:
     assert result["complete"], result
     checked(namespace, list(range(600)))
     assert namespace.dead == []
+
+
+@pytest.mark.timeout(400)
+def test_without_duplicate_detection_what_may_come_twice_is_reported(
+    namespace: Namespace, clock: Clock, tmp_path: Path
+) -> None:
+    """Also what a run has sent a second time that was killed in its turn."""
+    namespace.emulator.admin.create(QUEUE, QueueDescription(requires_session=True))
+    namespace.bury([change(number, session=f"s{number % 3}") for number in range(90)])
+    sequences = dict(zip(numbers(namespace.dead), (each.sequence for each in namespace.dead), strict=True))
+    desk, chance = Desk(namespace, tmp_path), random.Random(7)
+    for _ in range(3):
+        killed_while_it_sends(desk, namespace, chance, 1)
+        clock.ahead += 61
+    result = desk.replay()
+    found = Counter(numbers(namespace.waiting))
+    assert set(found) == set(range(90)), "none is lost"
+    twice = {sequences[number] for number, count in found.items() if count > 1}
+    assert result["doubtful"] >= len(twice), result
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    told = next(line for line in reversed(lines) if line["outcome"] == "done")["details"]
+    assert told["doubtful"] == result["doubtful"]
+    if result["doubtful"] <= MOST_NAMED:
+        assert twice <= set(told["doubtful_sequences"])
+    assert namespace.dead == []
+    assert desk.replay()["doubtful"] == 0, "reported once"
+
+
+@pytest.mark.timeout(300)
+def test_an_interrupt_finishes_what_is_in_flight(namespace: Namespace, tmp_path: Path) -> None:
+    namespace.create()
+    namespace.bury([change(number, session=f"s{number % 3}") for number in range(1_500)])
+    desk = Desk(namespace, tmp_path)
+    process = desk.begin("replay", "queue", "--json")
+    deadline = time.monotonic() + 120
+    while not namespace.emulator.admin.get(QUEUE).counts.active:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    result = json.loads(out)
+    assert (result["complete"], result["replayed"] + result["left_count"]) == (False, 1_500), result
+    assert 0 < result["replayed"] < 1_500
+    assert "it was stopped" in " ".join(result["warnings"])
+    assert len(namespace.waiting) == result["replayed"]
+    assert len(namespace.dead) == result["left_count"], "what was sent is completed"
+    [journal] = (tmp_path / "replays").glob("*.jsonl")
+    assert unfinished(journal) == {}
+    rest = desk.replay()
+    assert (rest["replayed"], rest["doubtful"]) == (result["left_count"], 0)
+    checked(namespace, list(range(1_500)))
 
 
 def expired(namespace: Namespace, clock: Clock, count: int) -> None:

@@ -45,6 +45,7 @@ _SNAPSHOT = "a snapshot read it, so it has no place in the change table; its tab
 _EVENT = "it is about no row, and its table has changed since"
 _NO_OFFSET = "its table has no offset, so it is not known what was sent"
 _OTHER_TABLE = "its table was dropped and created again since"
+_NO_TIME = "too many tables were asked about at once, and the time for it was over"
 _ENOUGH = "too many changes came after it: those after LSN {} were not looked at"
 
 
@@ -104,6 +105,9 @@ class SqlServerNewer:
         for table, refs in by_table.items():
             if table is None or table == TRANSACTIONS:
                 found |= {ref: _unknown("it is about no table that has rows") for ref in refs}
+                continue
+            if self._clock() >= ends:
+                found |= {ref: _unknown(_NO_TIME) for ref in refs}
                 continue
             try:
                 found |= self._of_table(table, refs, offsets.get(table.key), ends) if table.key in offsets else {}

@@ -59,3 +59,19 @@ def test_finished_batches_leave_nothing_behind(tmp_path: Path, monkeypatch: pyte
             journal.done(list(numbers))
         assert journal.notes == {}
         assert journal.path.stat().st_size < 60_000
+
+
+def test_what_is_doubtful_is_kept_until_a_run_has_reported_it(tmp_path: Path) -> None:
+    with Journal(tmp_path, "queue") as journal:
+        journal.intend([(1, "a"), (2, "b")], 1.0)
+        journal.doubt([1, 2])
+        journal.doubt([2])
+        journal.sent([1, 2])
+        journal.done([1, 2])
+    for _ in range(2):  # the second one reads what the first has written anew
+        with Journal(tmp_path, "queue") as journal:
+            assert (journal.doubtful, journal.notes) == ({1, 2}, {})
+    with Journal(tmp_path, "queue") as journal:
+        journal.reported()
+    with Journal(tmp_path, "queue") as journal:
+        assert journal.doubtful == set()
