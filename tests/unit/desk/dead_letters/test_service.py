@@ -34,7 +34,9 @@ class Working:
             raise NotFound("looking for nowhere: the configuration sends to no entity of this name")
         return SimpleNamespace(entity=entity.lower())
 
-    def run(self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch) -> DeadLetterResult:
+    def finish(
+        self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch, target: str, **details: Any
+    ) -> DeadLetterResult:
         watch.examined, watch.done = 7, 3
         while not (self.free.is_set() or watch.stop.is_set()):
             time.sleep(0.005)
