@@ -123,7 +123,12 @@ def test_an_error_is_told_with_its_remedy(
 
 
 def test_what_nobody_knows_is_refused(desk: DeadLetterDesk) -> None:
-    for ask in (lambda: desk.operation("x"), lambda: desk.stop("x", ADA), lambda: desk.replay(order("nowhere"), ADA)):
+    asked: list[Callable[[], object]] = [
+        lambda: desk.operation("x"),
+        lambda: desk.stop("x", ADA),
+        lambda: desk.replay(order("nowhere"), ADA),
+    ]
+    for ask in asked:
         with pytest.raises(NotFound):
             ask()
     assert list(desk.operations()) == []
