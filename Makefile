@@ -19,17 +19,21 @@ PROMTOOL := tests/deploy/observability/.cache
 CONSOLE := tests/console/go/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-outputs test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients proto rules images clean
+.PHONY: demo test test-outputs test-desk test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients proto rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom archive debezium asyncapi azurite chromium promtool console-clients
+test: setup scriptdom archive debezium asyncapi azurite promtool
 	$(BIN)/python -m tests.side_by_side dstream
 
 # Each output against its real server, which its tests install and start by themselves.
 test-outputs: setup azurite kafka nats opensearch postgresql
 	$(BIN)/python -m tests.side_by_side outputs
+
+# What a person does: the console in a browser and over its APIs, dead letters, edits of the configuration, pauses, tracing.
+test-desk: setup archive azurite chromium console-clients
+	$(BIN)/python -m tests.side_by_side desk
 
 # The tests of the emulators: what DStream needs of the real servers, every statement, every frame, and foreign clients.
 test-emulators: setup clients

@@ -1,4 +1,4 @@
-"""`make test`, `make test-outputs`, `make test-emulators` and `make kubernetes`: all tests but the long forms, in runs side by side.
+"""`make test` and its like (`make test-outputs`, ...), and `make kubernetes`: all tests but the long forms, in runs side by side.
 
 Six at a time, the longest first.
 
@@ -51,7 +51,6 @@ SUITES: Mapping[str, Sequence[Part]] = {
         _in(_BUS, "new_tables", "router", "workers"),
         _in(_PIPELINE, "hot_table", "identity", "oversize"),
         ("tests/contracts/check",),
-        ("tests/console",),
         (_FAULTS,),
         _in(_BUS, "stops", "router_slow"),
         _in(_PIPELINE, "replicas", "stuck_jvm"),
@@ -65,6 +64,14 @@ SUITES: Mapping[str, Sequence[Part]] = {
         ("tests/outputs/file",),
         ("tests/outputs/nats", "tests/outputs/webhook"),
         ("tests/outputs",),
+    ),
+    "desk": (
+        _in(_PIPELINE, "configuring", "pause", "tracing"),
+        ("tests/console/page",),
+        _in(_FAULTS, "dead_letters", "takeover_kills"),
+        ("tests/console",),
+        ("tests/contracts/browsing", "tests/contracts/dead_letters", "tests/contracts/operating"),
+        _in(_BUS, "takeover"),
     ),
     "emulators": (
         _CONTRACTS,

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(".ci/run")
-WITHOUT_EMULATORS = ["check", "test", "test-outputs", "manifests"]
+WITHOUT_EMULATORS = ["check", "test", "test-outputs", "test-desk", "manifests"]
 ALL = [*WITHOUT_EMULATORS, "test-emulators"]
 TRACKED = (
     "README.md",
