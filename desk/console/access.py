@@ -1,7 +1,7 @@
 """Who may reach a console at all, from its options: refuses to start where anybody could.
 
-`local`: whoever has an account on this machine, and pages that this console served. `token`: whoever has the token. `proxy`: whoever a proxy
-names in a header; then the proxy must be the only way to the console.
+`local`: the console's own account of this machine and root (`peers.py`), and pages that this console served. `token`: whoever has the token.
+`proxy`: whoever a proxy names in a header; then the proxy must be the only way to the console.
 """
 
 from __future__ import annotations

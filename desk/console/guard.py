@@ -27,13 +27,15 @@ _LONGEST_NAME: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The head of a request. `headers`: names in lower case; of a name that occurs again, each value."""
+    """The head of a request. `headers`: names in lower case; of a name that occurs again, each value. `user`: the account at
+    the other end, where no token is needed and this machine can say."""
 
     method: str
     path: str
     headers: tuple[tuple[str, str], ...]
     address: str
     scheme: str = "http"
+    user: str | None = None
 
     def all(self, name: str) -> list[str]:
         return [value for each, value in self.headers if each == name]
@@ -122,7 +124,7 @@ def identity(access: Access, asked: Asked, knows: Knows, local_user: str) -> Ide
     """Who asks. Raises Unauthenticated or NotAllowed."""
     through: Literal["page", "http"] = "page" if asked.one("sec-fetch-site") is not None else "http"
     if access.mode == "local":
-        return Identity(local_user, "local", through)
+        return Identity(asked.user or local_user, "local", through)
     if access.mode == "proxy":
         return _named_by_proxy(access, asked, through)
     given = asked.all("authorization")

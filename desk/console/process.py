@@ -39,7 +39,7 @@ def run(stages: Stages, options: Options, *, stop: threading.Event) -> int:
             tokens=tokens,
         )
         with _grpc(options, served):
-            _announce(options, listener.getsockname()[1])
+            _announce(options, listener.getsockname()[1], knows_accounts=served.peers.works)
             serve(app_of(served), listener, stop, stopping=served.events.stop, tls=options.tls)
     log.info("console stopped")
     return 0
@@ -60,6 +60,7 @@ def _grpc(options: Options, served: Served) -> Iterator[None]:
         served.limits,
         served.local_user,
         (lambda token: False) if tokens is None else lambda token: tokens.matching(token) is not None,
+        lambda address, port: served.user_at((address, port), options.grpc_port or None),
     )
     certificate = None
     if options.tls is not None:
@@ -83,7 +84,7 @@ def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _announce(options: Options, port: int) -> None:
+def _announce(options: Options, port: int, *, knows_accounts: bool) -> None:
     host = _shown(options.access.host)
     scheme = "https" if options.tls else "http"
     log.info(
@@ -92,6 +93,12 @@ def _announce(options: Options, port: int) -> None:
         access=options.access.mode,
         changes="allowed" if options.allow_changes else "refused; --allow-changes allows them",
     )
+    if options.access.mode == "local" and not knows_accounts:
+        log.warning(
+            "anybody on this machine is let in",
+            why="this system does not say whose account a connection is",
+            hint="give --token-file FILE where other people have an account, or other containers share the network",
+        )
     if options.access.mode == "token" and options.tls is None and host not in ("127.0.0.1", "localhost", "[::1]"):
         log.warning(
             "tokens pass in the clear",

@@ -19,6 +19,7 @@ from desk.console.http.events import Events
 from desk.console.http.served import Served
 from desk.console.http.serving import GuardedProtocol, listening, serve
 from desk.console.limits import Limit, Limits, Rate
+from desk.console.peers import Peers, own_account
 from desk.console.tokens import TokenFile
 from desk.desk import Desk
 from tests.fakes.desk import FakeAudit, lively_desk
@@ -67,6 +68,7 @@ def running(
     headers: Mapping[str, str] | None = None,
     page: Path | None = None,
     look_every: float = 5.0,
+    peers: Peers | None = None,
 ) -> Iterator[Running]:
     bare = desk or lively_desk(tables=tables, changes_allowed=allow_changes, look_every=look_every)
     limits = limits or unlimited()
@@ -84,6 +86,7 @@ def running(
         calls=calls or Calls(),
         events=events or Events(),
         local_user="anna",
+        peers=peers or own_account(),
     )
     stop, listener = threading.Event(), listening("127.0.0.1", 0)
     port = listener.getsockname()[1]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import pytest
 from desk.console.access import checked
 from desk.console.http.app import described_app
 from desk.console.limits import Limit, Limits, Rate
+from desk.console.peers import Peers
 from tests.console.serving import TOKEN, Running, running
 
 OTHER = "another-token-that-is-long"
@@ -232,3 +237,32 @@ def test_no_token_is_logged(locked: tuple[Running, Path], capfd: pytest.CaptureF
     console.post("session", {"token": TOKEN, "more": 1})
     said = capfd.readouterr()
     assert TOKEN not in said.out + said.err
+
+
+def of_another_account(console: Running) -> socket.socket:
+    """A connection of an account that is neither the console's nor root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        return socket.create_connection(("127.0.0.1", console.port), 10)
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def test_another_account_of_this_machine_is_not_let_in() -> None:
+    own = os.geteuid()
+    with running(peers=Peers(own if own == 0 else own + 1)) as console, of_another_account(console) as connection:
+        client = http.client.HTTPConnection("localhost", console.port)
+        client.sock = connection
+        before = len(console.audit.written)
+        found = dict[str, int]()
+        for path in ("overview", "session", "tables/dbo.Orders/pause"):
+            body = "{}" if "pause" in path else None
+            client.request("POST" if body else "GET", f"/api/v1/{path}", body, {"Content-Type": "application/json"})
+            answer = client.getresponse()
+            found[path] = answer.status
+            assert "--token-file" in json.loads(answer.read())["remedy"]
+        assert set(found.values()) == {403}
+        assert len(console.audit.written) == before

@@ -35,12 +35,14 @@ class _Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`matches`: whether a token is one of those that hold. `local_user`: who calls where no token is needed."""
+    """`matches`: whether a token is one of those that hold. `local_user`: who calls where no token is needed, unless `user_at` finds whose the
+    connection is; it raises NotAllowed for whom it does not let in."""
 
     access: Access
     limits: Limits
     local_user: str
     matches: Callable[[str], bool] = lambda token: False
+    user_at: Callable[[str, int], str] | None = None
 
     def of(self, method: str, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Actor:
         """Raises Unauthenticated, NotAllowed or TooMany."""
@@ -48,9 +50,15 @@ class Admission:
         headers = tuple(
             (name.lower(), value) for name, value in metadata if isinstance(value, str) and name != "cookie"
         )
-        found = self._identity(Asked("POST", method, headers, address))
+        found = self._identity(Asked("POST", method, headers, address, user=self._user(peer)))
         self.limits.requests.take(client_of(address, found))
         return Actor(who=found.who, through="grpc", request=uuid4().hex[:16], address=address)
+
+    def _user(self, peer: str) -> str | None:
+        if self.access.mode != "local" or self.user_at is None:
+            return None
+        port = peer.rpartition(":")[2]
+        return self.user_at(address_of(peer), int(port) if port.isdecimal() else 0)
 
     def _identity(self, asked: Asked) -> Identity:
         """Wrong tokens are counted; the refusal says why, even when it is the last that is counted."""

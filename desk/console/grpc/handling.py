@@ -125,7 +125,8 @@ class Handling:
     async def admitted(self, method: str, context: Any) -> Actor:
         """Who asks. Ends the call of a client that is not let in."""
         try:
-            actor = self._admission.of(method, tuple(context.invocation_metadata() or ()), context.peer())
+            metadata = tuple(context.invocation_metadata() or ())
+            actor = await asyncio.to_thread(self._admission.of, method, metadata, context.peer())
         except Exception as error:
             await _abort(context, method, error)
         context.set_trailing_metadata((("dstream-request", actor.request),))

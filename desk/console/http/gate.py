@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -19,6 +19,7 @@ from common.errors import unforeseen
 from desk.console.guard import Asked, Identity, check_csrf, check_host, check_origin, identity
 from desk.console.http.problems import Refused, answered
 from desk.console.http.served import Served
+from desk.console.http.serving import CONNECTION
 from desk.console.limits import client_of, network_of
 from desk.console.refusals import Unauthenticated
 
@@ -114,6 +115,8 @@ class Gate:
                 self.served.limits.requests.take(network_of(asked.address))
             return receive
         check_origin(asked)
+        if self.served.access.mode == "local":
+            asked = replace(asked, user=await self._user(scope))
         open = (asked.method, scope["path"]) in OPEN
         found = state["identity"] = self._identity(asked, open=open)
         self.served.limits.requests.take(client_of(asked.address, found))
@@ -122,6 +125,14 @@ class Gate:
         if not asked.changes:
             return receive
         return await self._with_body(asked, receive, _OPEN_BODY_BYTES if open else _BODY_BYTES)
+
+    async def _user(self, scope: Scope) -> str:
+        """Whose connection it is: looked up once, as it stays theirs. In a thread: a table of connections may be long."""
+        kept: dict[str, str] = scope["state"].setdefault(CONNECTION, {})
+        if "user" not in kept:
+            client, server = scope.get("client") or ("unknown", 0), scope.get("server") or ("unknown", None)
+            kept["user"] = await asyncio.to_thread(self.served.user_at, (client[0], client[1]), server[1])
+        return kept["user"]
 
     def _identity(self, asked: Asked, *, open: bool) -> Identity | None:
         guesses = asked.one("authorization") is not None and self.served.access.login

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -17,6 +16,7 @@ from desk.console.calls import Calls, Kind
 from desk.console.guard import Identity
 from desk.console.http.events import Events
 from desk.console.limits import Limits
+from desk.console.peers import Peers, name_of, own_account
 from desk.console.sessions import Sessions
 from desk.console.tokens import TokenFile
 from desk.desk import Actor, Desk
@@ -26,17 +26,9 @@ M = TypeVar("M", bound=BaseModel)
 _JSON = "application/json"
 
 
-def _user() -> str:
-    """The account under which the console runs: whoever is let in without a token has one on this machine."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody on this machine"
-
-
 @dataclass(frozen=True, slots=True)
 class Served:
-    """`desk`: audited. `tokens`: where a token lets in."""
+    """`desk`: audited. `tokens`: where a token lets in. `local_user`: this process's account."""
 
     desk: Desk
     access: Access
@@ -46,7 +38,8 @@ class Served:
     sessions: Sessions = field(default_factory=Sessions)
     calls: Calls = field(default_factory=Calls)
     events: Events = field(default_factory=Events)
-    local_user: str = field(default_factory=_user)
+    peers: Peers = field(default_factory=own_account)
+    local_user: str = field(default_factory=lambda: name_of(own_account().own))
     version: str = field(default_factory=lambda: metadata.version("dstream-cdc"))
 
     async def document(
@@ -66,6 +59,11 @@ class Served:
 
         body, more = await self.calls.of(kind, written)
         return Response(body, status, dict(more), _JSON)
+
+    def user_at(self, peer: tuple[str, int], port: int | None) -> str:
+        """Whose connection it is, where no token is needed. Raises NotAllowed for other accounts of this machine."""
+        account = self.peers.account(peer, port)
+        return self.local_user if account in (None, self.peers.own) else name_of(account or 0)
 
     async def items(
         self, kind: Kind, of: type[M], call: Callable[..., Sequence[M]], *given: Any, **named: Any

@@ -27,6 +27,8 @@ HEAD_SECONDS: Final = 10.0
 READ_SECONDS: Final = 30.0
 """How long a client may leave an answer unread."""
 MOST_CONNECTIONS: Final = 512
+CONNECTION: Final = "connection"
+"""In the state of each request: a dict that all requests of its connection share."""
 _HEAD_BYTES: Final = 32 * 1024
 _STOP_SECONDS: Final = 5
 """For answers under way; streams end at once."""
@@ -62,6 +64,7 @@ class GuardedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = {**self.app_state, CONNECTION: {}}
         if len(self.connections) > self.most_connections:
             transport.abort()
             return

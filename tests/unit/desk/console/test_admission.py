@@ -66,3 +66,16 @@ def test_a_call_without_a_token_is_no_guess() -> None:
         with pytest.raises(Unauthenticated):
             admission.of("m", [], PEER)
     assert admission.of("m", [("authorization", "Bearer right")], PEER).who == "token"
+
+
+def test_another_account_of_this_machine_is_not_let_in() -> None:
+    def user_at(address: str, port: int) -> str:
+        if port == 6666:
+            raise NotAllowed("another account")
+        return f"whoever has {address}"
+
+    admission = Admission(Access("127.0.0.1", "local"), two_at_once(), "anna", user_at=user_at)
+    assert admission.of("m", [], "ipv4:127.0.0.1:40000").who == "whoever has 127.0.0.1"
+    assert admission.of("m", [], "ipv6:%5B::1%5D:40000").who == "whoever has ::1"
+    with pytest.raises(NotAllowed):
+        admission.of("m", [], "ipv4:127.0.0.1:6666")
