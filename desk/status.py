@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from common.bus.depths import Depth
+from common.bus.depths import Depth, NoSubscription
 from common.errors import DStreamError, TransientError
 from common.in_time import begun
 from common.unread import Unread, read_or
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ingester.capture_status import Explanation
     from ingester.commands.kept import Kept
     from ingester.commands.status import TableStatus
+    from router.status import SeenTopics
 
 _READ_SECONDS = 300.0
 """Each part has shorter deadlines; this one ends what they forgot."""
@@ -43,7 +44,8 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`at`: when it was read, in UTC. `unread`: what could not be read. `capture`: why changes come late or not at all; None while it keeps up."""
+    """`at`: when it was read, in UTC. `unread`: what could not be read. `capture`: why changes come late or not at all; None while it keeps up.
+    `missing`: subscriptions of topics."""
 
     at: str
     tables: Sequence[TableStatus] = ()
@@ -52,6 +54,7 @@ class Status:
     topics: Sequence[Depth] = ()
     unread: Sequence[Unread] = ()
     capture: Explanation | None = None
+    missing: Sequence[NoSubscription] = ()
 
 
 def read(stages: Stages, stop: threading.Event) -> Status:
@@ -70,7 +73,10 @@ def read(stages: Stages, stop: threading.Event) -> Status:
         raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s")
     seen, owners = tables.result()
     queue = _queue(depths, of_queue)
-    return Status(at, seen, owners, queue, topics.result(), [*of_tables, *of_queue, *of_topics], capture.result())
+    entities = topics.result()
+    waiting, missing = ((), ()) if entities is None else (entities.depths, entities.missing)
+    unread = [*of_tables, *of_queue, *of_topics]
+    return Status(at, seen, owners, queue, waiting, unread, capture.result(), missing)
 
 
 def tables_of(
@@ -109,11 +115,11 @@ def capture_of(settings: Any, kept: Kept | None = None) -> Explanation | None:
         return found
 
 
-def topics_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
+def topics_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> SeenTopics | None:
     if stages.router is None:
-        return []
-    depths: Sequence[Depth] = imported("router.status").topic_depths(known_router(stages, unread), unread, stop)
-    return depths
+        return None
+    seen: SeenTopics = imported("router.status").topics_seen(known_router(stages, unread), unread, stop)
+    return seen
 
 
 def known_router(stages: Stages, unread: list[Unread]) -> Any:

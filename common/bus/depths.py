@@ -21,8 +21,29 @@ class Depth:
     transfer_dead: int = 0
 
 
-TopicDepths = Mapping[str, Sequence[Depth] | DStreamError | None]
-"""By topic, as it was named: its subscriptions, why they could not be read, or None if it does not exist.
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Of a topic that holds nothing, and whose subscriptions were not listed: they would be one request each. `subscriptions`: how many."""
 
-Where many topics are asked about, one that holds nothing has no subscriptions here: they would be one request each.
-"""
+    subscriptions: int
+
+
+TopicDepths = Mapping[str, Sequence[Depth] | Unlisted | DStreamError | None]
+"""By topic, as it was named: all its subscriptions, why they could not be read, or None if it does not exist. `Unlisted`: only where many topics
+are asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSubscription:
+    """A configured `subscription` that its topic has not. `only`: the topic has no other. `remedy`: how to create it."""
+
+    output: str
+    topic: str
+    subscription: str
+    only: bool
+    remedy: str
+
+    @property
+    def text(self) -> str:
+        lost = "what is sent to it is thrown away" if self.only else "its readers never get what is sent meanwhile"
+        return f"topic {self.topic} has no subscription {self.subscription}: {lost}"

@@ -210,9 +210,7 @@ class Receiver(Protocol):
 
     def state(self) -> bytes | None:
         """What `set_state` last kept with the session, by whoever had it; None without a session or without a state.
-
-        https://learn.microsoft.com/azure/service-bus-messaging/message-sessions. Raises TransientError.
-        """
+        https://learn.microsoft.com/azure/service-bus-messaging/message-sessions. Raises TransientError."""
         ...
 
     def set_state(self, state: bytes | None) -> None:
@@ -327,20 +325,22 @@ class EntityManager(Protocol):
         self, names: Sequence[str], *, subscriptions: Sequence[str], provision: Provision, queue: QueueState | None
     ) -> Iterator[Finding]:
         """For `dstream check`: findings on each topic, in order, each as soon as it is there. `queue`: the ingest queue, where it is known.
-
-        Raises DStreamError when the bus cannot be reached.
-        """
+        Raises DStreamError when the bus cannot be reached."""
         ...
 
     def queue_depth(self, name: str, *, stop: threading.Event | None = None) -> Depth | None:
         """None if the queue does not exist. Raises PermanentError, TransientError or Stopped."""
         ...
 
-    def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
-        """Of all `names`, within half a minute altogether: what was not read by then is an error in its place.
+    def topic_depths(
+        self, names: Sequence[str], *, fewest: int = 0, stop: threading.Event | None = None
+    ) -> TopicDepths:
+        """Of all `names`, within half a minute altogether: what was not read by then is an error in its place. A topic with fewer than
+        `fewest` subscriptions is never `Unlisted`. Raises as `queue_depth` when nothing can be read."""
+        ...
 
-        Raises as `queue_depth` when nothing can be read.
-        """
+    def fix_of_subscription(self, topic: str, name: str) -> Fix:
+        """How to create the subscription `name`."""
         ...
 
     def fix_of_sending(self, name: str, trouble: DStreamError) -> Fix:

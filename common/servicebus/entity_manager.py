@@ -14,7 +14,7 @@ from common.servicebus import check
 from common.servicebus.entities import Entities
 from common.servicebus.operating.depths import Depths
 from common.servicebus.provision import provision
-from common.servicebus.remedies.az import entity_of, granted
+from common.servicebus.remedies.az import entity_of, granted, subscribed
 
 
 class ServiceBusEntityManager:
@@ -70,9 +70,14 @@ class ServiceBusEntityManager:
         with closing(Depths(self._bus.address, self._endpoint, stop=stop)) as depths:
             return depths.queue(name)
 
-    def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
+    def topic_depths(
+        self, names: Sequence[str], *, fewest: int = 0, stop: threading.Event | None = None
+    ) -> TopicDepths:
         with closing(Depths(self._bus.address, self._endpoint, stop=stop)) as depths:
-            return depths.topics(names)
+            return depths.topics(names, fewest=fewest)
+
+    def fix_of_subscription(self, topic: str, name: str) -> Fix:
+        return subscribed(entity_of(self._bus.address, "topic", topic), name)
 
     def trouble_sending(self, name: str) -> DStreamError | None:
         return check.trouble_sending(self._bus, name)

@@ -112,6 +112,6 @@ def _of_bus(bus: Bus, here: Sequence[Shelf], stop: threading.Event) -> list[Dept
     topics = list(dict.fromkeys(shelf.entity for shelf in here if shelf.subscription is not None))
     if topics:
         for listed in bus.entities.topic_depths(topics, stop=stop).values():
-            if listed is not None and not isinstance(listed, DStreamError):
+            if isinstance(listed, Sequence):
                 found += listed
     return found

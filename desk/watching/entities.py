@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common.bus.depths import Depth, TopicDepths
+from common.bus.depths import Depth, NoSubscription, TopicDepths, Unlisted
 from common.errors import DStreamError
 from desk.documents.overview import Entity, Unacknowledged
 
@@ -18,12 +18,13 @@ DEFAULT = "default"
 @dataclass(frozen=True, slots=True)
 class Topics:
     """`depths`: by output, where topics were asked. `places`: by output, the topics that it has. `of_tables`: by table, its (output, topic).
-    `subscriptions`: of each topic, as configured."""
+    `subscriptions`: of each topic, as configured. `missing`: those that are not there."""
 
     depths: Mapping[str, TopicDepths] = field(default_factory=dict)
     places: Mapping[str, Sequence[str]] = field(default_factory=dict)
     of_tables: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     subscriptions: Sequence[str] = ()
+    missing: Sequence[NoSubscription] = ()
 
 
 def path_of(output: str, topic: str, subscription: str | None = None) -> str:
@@ -52,10 +53,13 @@ def _of_topic(
     depths = known.get(topic)
     if isinstance(depths, DStreamError) or (depths is None and topic not in known):
         named: dict[str, Depth | None] = dict.fromkeys(configured)
-    elif depths:
-        named = {each.subscription or "": each for each in depths}
-    else:  # it does not exist yet, or holds nothing
-        named = {name: Depth(topic, name, 0, 0) for name in configured} if depths is not None else {}
+    elif isinstance(depths, Unlisted):  # it holds nothing, and has as many as are configured
+        named = {name: Depth(topic, name, 0, 0) for name in configured}
+    else:  # one that is missing has no numbers; a topic that does not exist yet has no subscriptions
+        named = {each.subscription or "": each for each in depths or ()}
+        if depths is not None:
+            there = {name.lower() for name in named}
+            named |= {name: None for name in configured if name.lower() not in there}
     if not named:
         return [Entity(entity=path_of(output, topic), kind="topic", name=topic, used_share=fill)]
     return [
@@ -91,6 +95,12 @@ def unacknowledged(tables: Sequence[str], queue: Entity | None, topics: Topics) 
     for table in tables:
         for output, topic in topics.of_tables.get(table.lower(), ()):
             depths = topics.depths.get(output, {}).get(topic)
-            unread = None if depths is None or isinstance(depths, DStreamError) else sum(each.active for each in depths)
+            unread = _unread(depths)
             found.append(Unacknowledged(table=table, unread=unread, topic=path_of(output, topic)))
     return found
+
+
+def _unread(depths: Sequence[Depth] | Unlisted | DStreamError | None) -> int | None:
+    if isinstance(depths, Unlisted):
+        return 0
+    return sum(each.active for each in depths) if isinstance(depths, Sequence) else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from common.bus.depths import NoSubscription
 from common.unread import Unread
 from desk.documents.overview import Entity
 from desk.documents.tables import Table
@@ -27,3 +28,4 @@ class Seen:
     unread: Sequence[Unread] = ()
     queue_grows: bool = False
     scrapes: bool = False
+    missing: Sequence[NoSubscription] = ()

@@ -54,10 +54,9 @@ class Stores:
             return Topics()
         router = known_router(self.stages, unread)
         places, of_tables = places_of(router)
-        depths = imported("router.status").depths_by_output(router, unread, self._stop)
-        return Topics(
-            depths, {name: places[name] for name in places if name in depths}, of_tables, router.subscriptions
-        )
+        seen = imported("router.status").topics_seen(router, unread, self._stop)
+        known = {name: places[name] for name in places if name in seen.by_output}
+        return Topics(seen.by_output, known, of_tables, router.subscriptions, seen.missing)
 
     def capture(self, unread: list[Unread]) -> Explanation | None:
         """Why changes come late or not at all; None while capture keeps up."""

@@ -28,6 +28,7 @@ def troubles(seen: Seen) -> Iterator[Trouble]:
     yield from _of_capture(seen)
     yield from _of_processes(seen)
     yield from _of_outputs(seen)
+    yield from _of_subscriptions(seen)
     if seen.queue is not None:
         yield from _of_entity(seen.queue, "DStreamDeadLettersWait")
     for entity in seen.entities:
@@ -160,6 +161,17 @@ def _of_outputs(seen: Seen) -> Iterator[Trouble]:
             cause=f"{count} sessions go on without it",
             remedy="see whether its server is up and how fast it is; what it misses stays in the queue",
             alert="DStreamOutputBehind",
+        )
+
+
+def _of_subscriptions(seen: Seen) -> Iterator[Trouble]:
+    for each in seen.missing:
+        yield Trouble(
+            severity="critical",
+            what=f"{each.topic}/{each.subscription}",
+            cause=each.text if each.output == DEFAULT else f"output {each.output}: {each.text}",
+            remedy=each.remedy,
+            entity=path_of(each.output, each.topic, each.subscription),
         )
 
 

@@ -34,6 +34,7 @@ def status_lines(status: Status) -> list[str]:
     paused = [f"paused: {each.table}: {_pause_words(each.pause)}" for each in status.tables if each.pause is not None]
     if (capture := status.capture) is not None:
         problems.append(f"problem: {capture.text}" + ("" if capture.hint is None else f" ({capture.hint})"))
+    problems += [f"problem: {each.text} ({each.remedy})" for each in status.missing]
     unknown = [f"unknown: {each}" for each in status.unread]
     sections += [part for part in (paused, problems, unknown) if part]
     return [line for part in sections for line in ("", *part)][1:]
@@ -94,6 +95,10 @@ def status_document(status: Status) -> dict[str, Any]:
         "capture": None
         if (capture := status.capture) is None
         else {"state": capture.state.value, "text": capture.text, "remedy": capture.hint},
+        "missing_subscriptions": [
+            {"output": each.output, "topic": each.topic, "subscription": each.subscription, "remedy": each.remedy}
+            for each in status.missing
+        ],
         "unknown": [{"what": each.what, "text": each.why, "remedy": each.hint} for each in status.unread],
     }
 

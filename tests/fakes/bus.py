@@ -164,8 +164,13 @@ class FakeEntityManager:
         there = self._broker.entities_by_name
         return Depth(name, None, len(there[name].held), 0) if name in there else None
 
-    def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
+    def topic_depths(
+        self, names: Sequence[str], *, fewest: int = 0, stop: threading.Event | None = None
+    ) -> TopicDepths:
         return {name: () if name in self._broker.entities_by_name else None for name in names}
+
+    def fix_of_subscription(self, topic: str, name: str) -> Fix:
+        return NOT_KNOWN
 
     def fix_of_sending(self, name: str, trouble: DStreamError) -> Fix:
         return NOT_KNOWN

@@ -1,7 +1,7 @@
 """How many messages wait in a queue and in subscriptions, by the management API, which needs the Manage right.
 
-Subscriptions are listed topic by topic; the API has no other way. So of many topics only those that hold something are
-asked, at most MOST_ASKED of them, and everything ends at one deadline.
+Subscriptions are listed topic by topic; the API has no other way. So of many topics only those that hold something, or lack
+a subscription, are asked, at most MOST_ASKED of them, and everything ends at one deadline.
 https://learn.microsoft.com/azure/service-bus-messaging/message-counters
 """
 
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from azure.core.exceptions import ResourceNotFoundError
 
 from common.azure_amqp.address import ServiceBusAddress
-from common.bus.depths import Depth, TopicDepths
+from common.bus.depths import Depth, TopicDepths, Unlisted
 from common.errors import DStreamError, Stopped, TransientError
 from common.in_time import in_time
 from common.servicebus.management import AT_ONCE, administration, managing
@@ -55,17 +55,18 @@ class Depths:
         found = self._ask(f"queue {name}", lambda: self._client.get_queue_runtime_properties(name))
         return None if found is None else _depth(name, None, found)
 
-    def topics(self, names: Sequence[str]) -> TopicDepths:
-        """Raises the error of the listing, where there is one."""
-        found: dict[str, Sequence[Depth] | DStreamError | None] = {}
+    def topics(self, names: Sequence[str], *, fewest: int = 0) -> TopicDepths:
+        """Raises the error of the listing, where there is one. Topics with fewer than `fewest` subscriptions are asked, too, and first."""
+        found: dict[str, Sequence[Depth] | Unlisted | DStreamError | None] = {}
         asked = list(names)
         if len(names) > AT_ONCE:
             sizes = self._sizes()
-            found |= {name: None if name.lower() not in sizes else () for name in names}
-            holding = [name for name in names if sizes.get(name.lower())]
-            holding.sort(key=lambda name: -sizes[name.lower()])
-            asked, left = holding[: self._most_asked], holding[self._most_asked :]
-            found |= {name: self._left_out(name, sizes[name.lower()]) for name in left}
+            there = {name: sizes[name.lower()] for name in names if name.lower() in sizes}
+            found |= {name: Unlisted(there[name][1]) if name in there else None for name in names}
+            chosen = [name for name, (size, subscriptions) in there.items() if size or subscriptions < fewest]
+            chosen.sort(key=lambda name: (there[name][1] >= fewest, -there[name][0]))
+            asked, left = chosen[: self._most_asked], chosen[self._most_asked :]
+            found |= {name: self._left_out(name, there[name][0]) for name in left}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="depths") as pool:
             found |= zip(asked, pool.map(self._subscriptions, asked), strict=True)
         return found
@@ -86,10 +87,10 @@ class Depths:
             return error
         return None if listed is None else [_depth(topic, each.name, each) for each in listed]
 
-    def _sizes(self) -> Mapping[str, int]:
-        """Bytes in each topic, by its name in lower case."""
+    def _sizes(self) -> Mapping[str, tuple[int, int]]:
+        """Bytes in each topic, and how many subscriptions it has, by its name in lower case."""
         listed = self._ask("list of topics", lambda: list(self._client.list_topics_runtime_properties()))
-        return {each.name.lower(): each.size_in_bytes or 0 for each in listed or ()}
+        return {each.name.lower(): (each.size_in_bytes or 0, each.subscription_count or 0) for each in listed or ()}
 
     def _ask(self, what: str, call: Callable[[], _T]) -> _T | None:
         """None where it does not exist. Raises PermanentError, TransientError and Stopped."""

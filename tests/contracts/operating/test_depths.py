@@ -9,7 +9,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
 from common.azure_amqp.address import read_address
-from common.bus.depths import Depth
+from common.bus.depths import Depth, Unlisted
 from common.errors import TransientError
 from common.servicebus.operating.depths import Depths
 from tests.contracts.check.conftest import Place
@@ -49,7 +49,17 @@ def test_of_many_topics_those_that_hold_something_are_asked(
         found = asked.topics(names)
     assert set(listed) == {FULL, FULLER}
     assert found[FULLER] == [Depth(FULLER, "sub1", 3, 0)]
-    assert (found[EMPTY], found[NOWHERE]) == ((), None)
+    assert (found[EMPTY], found[NOWHERE]) == (Unlisted(1), None)
+
+
+def test_of_many_topics_one_that_lacks_a_subscription_is_asked_first(
+    place: Place, many: tuple[list[str], dict[str, int]]
+) -> None:
+    names, _ = many
+    place.admin.delete_subscription(EMPTY, "sub1")
+    with closing(depths(place, most_asked=1)) as asked:
+        found = asked.topics(names, fewest=1)
+    assert (found[EMPTY], found["empty-1"]) == ([], Unlisted(1))
 
 
 def test_the_fullest_are_asked_first_and_what_is_left_out_says_so(

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from desk.status import Stages
+from desk.status import Stages, read
 from desk.watching.making import watching_of
 from dstream.config import load_both
+from dstream.rendering.status import status_lines
 from ingester.commands import kept as kept_stores
 from ingester.commands.kept import Kept
 from ingester.sqlserver.login.opening import Login
@@ -49,6 +50,23 @@ def test_the_console_sees_tables_what_waits_and_what_is_wrong(desk: Desk) -> Non
         assert nobody.table == "dbo.Persons"
         desk.insert(3)
         _until(lambda: (lag := watching.tables()[0].lag) is not None and lag.changes == 3)
+
+
+def test_a_subscription_that_was_deleted_is_critical_and_never_empty(desk: Desk) -> None:
+    desk.place.make_queue()
+    config = desk.config()
+    ingester, router = load_both(config, os.environ)
+    [topic] = [stream.destination for stream in router.streams["default"].values()]
+    desk.place.admin.create_topic(topic)
+    with watching_of(Stages(ingester, router), look_every=0.2) as watching:
+        _until(lambda: any(each.severity == "critical" and topic in each.what for each in watching.overview().troubles))
+        [trouble] = [each for each in watching.overview().troubles if topic in each.what]
+        assert trouble.cause == f"topic {topic} has no subscription sub1: what is sent to it is thrown away"
+        [entity] = [each for each in watching.entities() if each.entity == trouble.entity]
+        assert (entity.subscription, entity.active, entity.dead_letters) == ("sub1", None, None)
+    found = read(Stages(ingester, router), threading.Event())
+    assert f"problem: {trouble.cause}" in "\n".join(status_lines(found))
+    desk.place.admin.delete_topic(topic)
 
 
 @pytest.fixture

@@ -50,10 +50,10 @@ class Stores:
     def _capture(self, settings: Any) -> None:
         self._all.wait(60)
 
-    def _topics(self, settings: Any, unread: list[Unread], stop: threading.Event) -> list[Depth]:
+    def _topics(self, settings: Any, unread: list[Unread], stop: threading.Event) -> Any:
         self._all.wait(60)
         unread.append(Unread("topics", "mute"))
-        return [TOPIC]
+        return SimpleNamespace(depths=[TOPIC], missing=())
 
 
 @pytest.fixture

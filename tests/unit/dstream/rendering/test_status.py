@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from common.bus.depths import Depth
+from common.bus.depths import Depth, NoSubscription
 from common.unread import Unread
 from desk.status import Status
 from dstream.commands import status as command
@@ -44,6 +44,16 @@ FOUND = Status(
     (Depth("s.d.persons.events", "sub1", 1_234, 0, 2, 3),),
     (Unread("retention", "this login may not see it", "GRANT SELECT"),),
 )
+
+
+def test_a_missing_subscription_is_a_problem_with_its_remedy() -> None:
+    lost = NoSubscription("default", "s.d.persons.events", "sub1", only=True, remedy="az servicebus ...")
+    found = replace(FOUND, missing=(lost,))
+    line = "problem: topic s.d.persons.events has no subscription sub1: what is sent to it is thrown away (az servicebus ...)"
+    assert line in status_lines(found)
+    assert status_document(found)["missing_subscriptions"] == [
+        {"output": "default", "topic": "s.d.persons.events", "subscription": "sub1", "remedy": "az servicebus ..."}
+    ]
 
 
 def test_a_snapshot_that_is_not_over_is_in_the_line_of_its_table() -> None:
