@@ -59,15 +59,19 @@ def route(
     started: Callable[[], None] = lambda: None,
     latest: Latest | None = None,
     watched: Watch = unwatched,
+    fans_out: bool = False,
 ) -> int:
-    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `proven`: and has routed.
+    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `proven`: and has routed. `fans_out`: see `Generation`.
 
     `started` is called when all links are open. `stop` is set when it ends with an error of its own.
     """
     own = tally or Tally()
 
     def make(chosen: RouterSettings, *, proven: bool = False) -> Generation:
-        return Generation(chosen, bus_of(chosen.source, proven=proven), latest, own, pace=pace, proven=proven)
+        nonlocal fans_out
+        fans_out = fans_out or bool(chosen.route)
+        source = bus_of(chosen.source, proven=proven)
+        return Generation(chosen, source, latest, own, pace=pace, proven=proven, fans_out=fans_out)
 
     first = make(settings, proven=proven)
     succession = Succession(first, stop)

@@ -72,6 +72,8 @@ class WorkerOrder:
     latest: Latest | None
     proven: bool = False
     """Whether a worker has routed already: a refusal of this one is then transient."""
+    fans_out: bool = False
+    """See `router.takeover.generation.Generation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class Workers:
         latest: Latest | None = None,
     ) -> None:
         """`reports`: collects the workers' reports. `latest`: for each of them, see `wiring.run`."""
-        self._settings = settings
+        self._settings, self._fans_out = settings, bool(settings.route)
         self._latest = latest
         self._reports = reports or Reports()
         self._command = command
@@ -206,7 +208,7 @@ class Workers:
         """Replace the workers one after the other by workers with these settings, whose `workers` count no longer. Returns once all of them route, or
         False at the end. For another thread than that of `run`."""
         with self._taking_over:
-            self._settings = settings
+            self._settings, self._fans_out = settings, self._fans_out or bool(settings.route)
             while not self._over and not all(each.started and each.settings is settings for each in self._workers):
                 self._taking_over.wait()
             return not self._over
@@ -227,9 +229,12 @@ class Workers:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         assert process.stdout is not None
-        order = pickle.dumps(WorkerOrder(worker.number, worker.settings, level, format, self._latest, self._begun))
+        order = WorkerOrder(worker.number, worker.settings, level, format, self._latest, self._begun, self._fans_out)
         worker.listener = threading.Thread(
-            target=self._listen, args=(worker, process.stdout, order), name=f"worker-{worker.number}", daemon=True
+            target=self._listen,
+            args=(worker, process.stdout, pickle.dumps(order)),
+            name=f"worker-{worker.number}",
+            daemon=True,
         )
         worker.listener.start()
 

@@ -112,6 +112,7 @@ def main() -> int:
             proven=order.proven,
             started=lambda: parent.say(Started()),
             latest=order.latest,
+            fans_out=order.fans_out,
         )
         parent.say(Reported(tally.figures()))
         return status

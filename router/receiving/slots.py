@@ -96,6 +96,7 @@ class Slots:
             self._tally,
             self._pace.linger,
             self._settings.on_poison == "stop",
+            led=routing.led,
         )
         return partial(FanOut, means, routing, Remembered(), self._stop, self._pace, self._parking)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,9 +104,10 @@ class RouteTable:
         )
         self._table_of = table_of
         self._origin = origin
-        places = sorted((each.name, each.type, each.where, each.destination_template) for each in outputs)
-        written = json.dumps([[route.model_dump(mode="json") for route in routes], places], sort_keys=True)
-        self.fingerprint = hashlib.sha256(written.encode()).hexdigest()[:16]
+        self._places = {each.name: (each.type, each.where, each.destination_template) for each in outputs}
+        self._written = [route.model_dump(mode="json") for route in routes]
+        places = sorted((name, *place) for name, place in self._places.items())
+        self.fingerprint = _digest([self._written, places])
         """Of what the routes say and where the outputs are: with another one the same message may go elsewhere."""
         self._known: dict[tuple[str, TableName | None], tuple[_Route, ...]] = {}
 
@@ -119,6 +120,21 @@ class RouteTable:
         """Where messages of `topic` may go, whatever their filters say."""
         routes = self._of(topic, table)
         return _each_once(target for route in routes for target in route.targets(topic)) if routes else _usual(topic)
+
+    def led(self, output: str, kinds: Collection[tuple[str, str | None, str | None]]) -> str:
+        """A fingerprint of how messages of these kinds (topic, schema, table) reach the output, if they do: of where it is, and of the filters and
+        places of the routes that take them there."""
+        ways = {json.dumps([kind, self._ways(output, *kind)]) for kind in kinds}
+        return _digest([self._places.get(output), sorted(ways)])
+
+    def _ways(self, output: str, topic: str, schema: str | None, table: str | None) -> Sequence[object]:
+        routes = self._of(topic, None if schema is None or table is None else TableName(schema, table))
+        if not routes:
+            return [[None, None]] if output == DEFAULT else []  # as by a route without filter and place
+        return [
+            [written["when"], written["topic"]]
+            for written in (self._written[route.number - 1] for route in routes if output in route.outputs)
+        ]
 
     def targets(self, message: Message, topic: str) -> tuple[Target, ...]:
         """Where `message` goes, whose topic is `topic` in lower case; nowhere is an answer. Raises FilterFailed."""
@@ -144,6 +160,10 @@ class RouteTable:
                 self._known = {}
             self._known[topic, table] = found
         return found
+
+
+def _digest(written: object) -> str:
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _filter(number: int, route: RouteBlock) -> Filter | None:

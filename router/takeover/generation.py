@@ -45,15 +45,17 @@ class Generation:
         proven: bool = False,
         figures: Callable[[], Figures] | None = None,
         routes: bool = True,
+        fans_out: bool = False,
     ) -> None:
         """`proven`: another process has routed. `figures`: of the whole router, where this process is its parent, which opens everything once and
-        does not route (`routes`). Raises PermanentError where a filter needs a library that is not installed."""
+        does not route (`routes`). `fans_out`: also without routes, because sessions may say what the default output has.
+        Raises PermanentError where a filter needs a library that is not installed."""
         self.settings = settings
         self.over = threading.Event()
         self._source, self._latest, self._tally = source, latest, tally
         self._pace = pace or Pace(batch=settings.batch)
         self._figures, self._routes = figures or tally.figures, routes
-        self._table = _routing(settings)  # before anything is opened
+        self._table = _routing(settings, always=fans_out)  # before anything is opened
         self.outputs = Outputs(settings, latest, tally, self.over, proven=proven)
         self._closing, self._closed = threading.Lock(), False
 
@@ -61,7 +63,11 @@ class Generation:
         """Provide queue and places, and open each once. Raises as `router.app.route`, and Stopped once `over`. `changed`: see `Outputs.open`.
         `provisioned`: another process has seen to queue and places."""
         settings = self.settings
-        provide_descriptors(_most_links(settings) if self._routes else most_links_of(settings, slots=0))
+        provide_descriptors(
+            _most_links(settings, fans_out=self._table is not None)
+            if self._routes
+            else most_links_of(settings, slots=0)
+        )
         if not provisioned:
             self._open_all(changed)
             self._watch_fullness()
@@ -153,9 +159,9 @@ class Generation:
         threading.Thread(target=fullness.run, args=[self.over], name="fullness", daemon=True).start()
 
 
-def _most_links(settings: RouterSettings) -> int:
+def _most_links(settings: RouterSettings, *, fans_out: bool) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
-    held = (1 + 2 * parked_per_slot(routes=bool(settings.route))) * settings.slots
+    held = (1 + 2 * parked_per_slot(routes=fans_out)) * settings.slots
     return most_links_of(settings, slots=settings.slots) + held
 
 
@@ -235,9 +241,9 @@ class News:
         return frozenset(settings.topics), settings.selection
 
 
-def _routing(settings: RouterSettings) -> RouteTable | None:
+def _routing(settings: RouterSettings, *, always: bool) -> RouteTable | None:
     """Raises PermanentError where a filter needs a library that is not installed."""
-    if not settings.route:
+    if not settings.route and not always:
         return None
     return RouteTable(settings.route, _table_of(settings), settings.origin, settings.all_outputs.values())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -24,6 +24,7 @@ from common.bus.packing import condemnation, is_pack, packed, unpack
 from common.message import Message
 from router.receiving import parking
 from router.receiving.fan_out import lanes, progress, session
+from router.receiving.fan_out.progress import Kind
 from tests.worlds.virtual.fanning import PACE, Direct, Router, Server
 from tests.worlds.virtual.sessions import Broker, Session, Waiting
 from tests.worlds.virtual.simulation import Simulation
@@ -76,6 +77,10 @@ class Routes:
     @property
     def topics(self) -> frozenset[str]:
         return frozenset(self.of)
+
+    def led(self, output: str, kinds: Collection[Kind]) -> str:
+        ways = (f"{topic}{output in self.of.get(topic, ())}" for topic in sorted({topic for topic, _, _ in kinds}))
+        return f"{output in self.odd} {' '.join(ways)}"
 
     def targets(self, message: Message, topic: str) -> Sequence[To]:
         return [To(output, topic) for output in self.of[topic] if output not in self.odd or int(message.body) % 2]
@@ -143,7 +148,7 @@ class Case:
     def _kept(self, held: Session, state: bytes, life: int) -> None:
         """A watermark is never too high."""
         routing = self.lives[life].routing
-        for output, mark in progress.read(state, routing.fingerprint, self.names).items():
+        for output, mark in progress.read(state, routing.fingerprint, self.names, routing.led)[0].items():
             server = self.servers[output]
             for each in held.waiting:
                 if each.number > mark[0] or condemnation(each.message) is not None:

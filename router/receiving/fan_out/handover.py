@@ -65,8 +65,8 @@ class FanOut:
             self._session = parked.kept
         else:
             state = self._state(receiver)
-            marks = progress.read(state, self.means.fingerprint, self.means.outputs)
-            self._session = Session(receiver, self.means, marks, kept=state is not None)
+            marks, kinds = progress.read(state, self.means.fingerprint, self.means.outputs, self.means.led)
+            self._session = Session(receiver, self.means, marks, kept=state is not None, kinds=kinds)
         self._tend(self._session)
 
     @staticmethod

@@ -1,7 +1,8 @@
 """How far each output of a session has come, as it is kept with the session; and how often a session may be read again. Asks no broker.
 
 A watermark is a position in the queue up to which an output has accepted everything that is routed to it. It may be too low, and then the output
-gets copies with the same ids. It must never be too high: messages would be lost.
+gets copies with the same ids. It must never be too high: messages would be lost. So it is believed only where the same messages of the session
+would go to that output by the present routes: an edit of other tables, or of another output, changes nothing.
 """
 
 from __future__ import annotations
@@ -9,13 +10,23 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from common.retry import Backoff
 
 Position = tuple[int, int]
 """See `common.bus.ports.Delivery.position`."""
+
+Kind = tuple[str, str | None, str | None]
+"""What routes know of a message besides what filters read: its topic, and the schema and table that it names."""
+
+Led = Callable[[str, Collection[Kind]], str]
+"""Differs when messages of these kinds might reach the output differently, or not at all."""
+
+MOST_KINDS: Final = 20
+"""A session with more counts as one with all of them: any edit of routes or outputs may concern it."""
 
 _VERSION: Final = 1
 
@@ -26,25 +37,60 @@ CALM: Final = 1800.0
 """Seconds without another reading after which the next is the first again."""
 
 
-def written(marks: Mapping[str, Position], fingerprint: str) -> bytes:
-    """The state of a session; `fingerprint` of the routes by which the outputs have come so far."""
+@dataclass(slots=True)
+class Kinds:
+    """Of the messages of a session up to its watermarks. `known` is None when not all of them are known, or when they are too many."""
+
+    known: set[Kind] | None = field(default_factory=set)
+
+    def add(self, kind: Kind) -> None:
+        if self.known is None or kind in self.known:
+            return
+        self.known.add(kind)
+        if len(self.known) > MOST_KINDS:
+            self.known = None
+
+
+def written(
+    marks: Mapping[str, Position], fingerprint: str, kinds: Collection[Kind] | None = None, led: Led | None = None
+) -> bytes:
+    """The state of a session; `fingerprint` of all routes and outputs. A router that does not know `of` and `led` reads the rest."""
     accepted = {output: list(mark) for output, mark in marks.items()}
-    return json.dumps({"v": _VERSION, "routes": fingerprint, "accepted": accepted}, separators=(",", ":")).encode()
+    state: dict[str, object] = {"v": _VERSION, "routes": fingerprint, "accepted": accepted}
+    if led is not None and kinds is not None:
+        state |= {"of": sorted(map(list, kinds), key=str), "led": {output: led(output, kinds) for output in marks}}
+    return json.dumps(state, separators=(",", ":")).encode()
 
 
-def read(state: bytes | None, fingerprint: str, outputs: Collection[str]) -> dict[str, Position]:
-    """The watermarks of `outputs`. Empty for a state of other routes, or one that cannot be read: copies do no harm."""
+def read(
+    state: bytes | None, fingerprint: str, outputs: Collection[str], led: Led | None = None
+) -> tuple[dict[str, Position], Kinds]:
+    """The watermarks of `outputs`, without those that the present routes make doubtful, and the kinds of messages up to them. Empty for a state that
+    cannot be read: copies do no harm."""
     try:
         found = json.loads(state or b"{}")
-        if found.get("v") != _VERSION or found.get("routes") != fingerprint:
-            return {}
-        return {
+        if found.get("v") != _VERSION:
+            return {}, Kinds()
+        same, kinds, by = found.get("routes") == fingerprint, _kinds(found.get("of")), found.get("led") or {}
+        if led is not None and kinds is not None and not same:
+            outputs = [output for output in outputs if by.get(output) == led(output, kinds)]
+        elif not same:
+            return {}, Kinds()
+        marks = {
             output: (sequence, place)
             for output, (sequence, place) in found["accepted"].items()
             if output in outputs and type(sequence) is int and type(place) is int
         }
+        return marks, Kinds(kinds) if marks else Kinds()
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
+        return {}, Kinds()
+
+
+def _kinds(found: object) -> set[Kind] | None:
+    if not isinstance(found, list):
+        return None
+    kinds = {(topic, schema, table) for topic, schema, table in found}
+    return kinds if all(part is None or isinstance(part, str) for kind in kinds for part in kind) else None
 
 
 class Rereads:

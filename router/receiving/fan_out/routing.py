@@ -10,7 +10,8 @@ from common.bus.ports import Delivery
 from common.cel.filters import FilterFailed
 from common.message import Message
 from router.publishing.awaited import TopicSender
-from router.routes import Poison, explained, named, unknown
+from router.receiving.fan_out.progress import Kind
+from router.routes import Poison, explained, named, named_table, unknown
 
 
 class Target(Protocol):
@@ -26,11 +27,13 @@ class Target(Protocol):
 class Routing(Protocol):
     """Where messages go; `router.routing.table.RouteTable` is one.
 
-    `fingerprint` differs when the same message might go elsewhere: what outputs accepted by other routes is not believed.
+    `fingerprint` differs when any message might go elsewhere, `led` when one of these kinds might.
     """
 
     @property
     def fingerprint(self) -> str: ...
+
+    def led(self, output: str, kinds: Collection[Kind]) -> str: ...
 
     def targets(self, message: Message, topic: str) -> Sequence[Target]:
         """Each once; nowhere is an answer. `topic`: as the message names it, in lower case. Raises FilterFailed."""
@@ -57,6 +60,15 @@ class Place:
     output: str
     topic: str
     poison: Poison | None = None
+
+
+def kind_of(delivery: Delivery) -> Kind | None:
+    """None: it names no topic, and no route is asked."""
+    topic = named(delivery)
+    if isinstance(topic, Poison):
+        return None
+    table = named_table(delivery.message)
+    return (topic, None, None) if table is None else (topic, table.schema, table.table)
 
 
 def places(delivery: Delivery, routing: Routing, outputs: Mapping[str, Streams]) -> Poison | Sequence[Place]:

@@ -21,8 +21,8 @@ from router.receiving.fan_out import progress
 from router.receiving.fan_out.behind import Behind
 from router.receiving.fan_out.courier import Attempts, Courier, Couriers
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
-from router.receiving.fan_out.progress import Position, Rereads
-from router.receiving.fan_out.routing import Place, Streams
+from router.receiving.fan_out.progress import Kinds, Led, Position, Rereads
+from router.receiving.fan_out.routing import Place, Streams, kind_of
 from router.receiving.unpack import in_its_pack
 from router.routes import Poison
 from router.tally import Tally
@@ -76,12 +76,22 @@ class Means:
     linger: float
     strict: bool
     attempts: Attempts = field(default_factory=Attempts)
+    led: Led | None = None
+    """See `router.receiving.fan_out.progress`; None: any other fingerprint makes all watermarks doubtful."""
 
 
 class Session:
-    """`marks`: how far the outputs had come by the session's state."""
+    """`marks`: how far the outputs had come by the session's state; `kinds`: of the messages up to there."""
 
-    def __init__(self, receiver: Receiver, means: Means, marks: Mapping[str, Position], *, kept: bool = False) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        means: Means,
+        marks: Mapping[str, Position],
+        *,
+        kept: bool = False,
+        kinds: Kinds | None = None,
+    ) -> None:
         self.receiver = receiver
         self.bell = means.couriers.bell()
         self.kept = kept
@@ -92,6 +102,7 @@ class Session:
         """The last question for messages had none."""
         self._means = means
         self._marks = dict(marks)
+        self._kinds = kinds or Kinds()
         self._front = max(marks.values(), default=None)
         self._opened = self._visited = means.clock()
         self._guard = threading.Lock()
@@ -128,6 +139,7 @@ class Session:
     def put(self, delivery: Delivery, places: Sequence[Place], had: frozenset[str] = frozenset()) -> None:
         """`had`: outputs that have it already."""
         entry, position = entry_of(delivery), delivery.position
+        self._note(delivery)
         with self._guard:
             for place in places:
                 lane = self.lane(place.output)
@@ -151,11 +163,17 @@ class Session:
 
     def put_poison(self, poison: Poison) -> None:
         """It goes nowhere, whatever the outputs say."""
+        self._note(poison.delivery)
         with self._guard:
-            for lane in self._lanes.values():
+            for lane in map(self.lane, self._means.outputs):
+                lane.pin(poison.delivery.position)  # until it is a dead letter: other routes might take it somewhere
                 lane.passed(poison.delivery.position)
             self._last = poison.delivery.position
         self._done.append(Entry(poison.delivery, 0, poison=(poison, "")))
+
+    def _note(self, delivery: Delivery) -> None:
+        if self._means.led is not None and (kind := kind_of(delivery)) is not None:
+            self._kinds.add(kind)
 
     def finished(self) -> Iterator[Entry]:
         """What every target has accepted or refused, each once."""
@@ -268,8 +286,12 @@ class Session:
     @property
     def level(self) -> bool:
         """Whether every output has everything that was received, now and by an earlier holder of the session."""
-        come = self.drained or (self._last is not None and (self._front is None or self._last >= self._front))
-        return come and not self._done and all(lane.level for lane in self.lanes)
+        return (self.drained or self._come) and not self._done and all(lane.level for lane in self.lanes)
+
+    @property
+    def _come(self) -> bool:
+        """It has read as far as an earlier holder of the session."""
+        return self._last is not None and (self._front is None or self._last >= self._front)
 
     def refusal(self) -> Poison | None:
         """With `on_poison = "stop"`: what an output refused."""
@@ -314,10 +336,12 @@ class Session:
         level, marks = self.level, self.marks()
         try:
             if not level and len({*self._lanes, *marks}) > 1:
-                if (state := progress.written(marks, self._means.fingerprint)) != self._written:
+                means = self._means
+                state = progress.written(marks, means.fingerprint, self._kinds.known, means.led)
+                if state != self._written:
                     self.receiver.set_state(state)
                 self.kept, self._written = True, state
-            elif self.kept and level:
+            elif self.kept and level and self._come:  # a question without an answer in time is no reason to forget
                 self.receiver.set_state(None)
                 self.kept, self._written, self._front, self._marks = False, None, None, {}
         except DStreamError as error:

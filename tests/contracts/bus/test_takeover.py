@@ -186,6 +186,33 @@ def test_an_output_that_is_removed_while_it_is_away_frees_the_queue(
     assert all_of(near) == list(range(traffic.count))
 
 
+def test_an_output_gets_nothing_again_for_an_edit_that_is_not_about_its_changes(
+    emulator: ServiceBusEmulator, far: ServiceBusEmulator
+) -> None:
+    both = to_both(emulator, far, ordering="key", slots=8)
+    nobodys = RouteBlock.model_validate({"from": ("sales.*",), "to": ("default",)})
+    more = both.model_copy(update={"slots": 7, "route": (*both.route, nobodys)})
+    renamed = both.model_copy(
+        update={
+            "slots": 6,
+            "outputs": (both.outputs[0].model_copy(update={"name": "river"}),),
+            "route": (RouteBlock.model_validate({"from": ("*",), "to": ("default", "river")}),),
+        }
+    )
+    alone = settings(emulator, ordering="key", slots=5)
+    put(emulator, [change(PERSONS, number, f"lane/{number % LANES}") for number in range(300)])
+    with far.inject(SendsRefused(PERSONS, "amqp:internal-error")), routing(both) as (file, tally):
+        for edited in (more, both, more, renamed, alone):
+            waited_for(lambda: tally.routed[PERSONS] >= 300 and bool(tally.retries))
+            file.take(edited)
+            waited_for(reloaded(tally, edited))
+            time.sleep(0.5)
+            assert tally.routed[PERSONS] == 300, edited.slots
+        waited_for(lambda: left(emulator) == (0, 0), seconds=60)
+        assert tally.routed[PERSONS] == 300
+    assert all_of(numbers(emulator, PERSONS)) == list(range(300))
+
+
 def test_an_output_that_cannot_be_opened_leaves_the_old_configuration_in_force(
     emulator: ServiceBusEmulator, far: ServiceBusEmulator
 ) -> None:

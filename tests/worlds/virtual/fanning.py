@@ -280,6 +280,7 @@ class Router:
             Tally(),
             PACE.linger,
             strict,
+            led=routing.led,
         )
         self._others = others
         self._made: list[FanOut] = []

@@ -221,6 +221,23 @@ def test_an_output_that_no_block_has_is_named() -> None:
     ]
 
 
+def test_what_an_output_has_of_a_table_stays_believed_unless_the_edit_concerns_both() -> None:
+    persons = (ORIGIN.topic(PERSONS), PERSONS.schema, PERSONS.table)
+    orders = (ORIGIN.topic(ORDERS), ORDERS.schema, ORDERS.table)
+
+    def led(output: str, *routes: RouteBlock, kinds: tuple[tuple[str, str, str], ...] = (persons,)) -> str:
+        return RouteTable(routes, ORIGIN.table_of, ORIGIN, [ServiceBusOutput(namespace="one.example")]).led(
+            output, kinds
+        )
+
+    both, away = route(to=("default", "stream")), route(**{"from": ("sales.Orders",), "to": ("stream",)})
+    assert led("default") == led("default", both) == led("default", both, away) == led("default", away)
+    assert led("default", kinds=(persons, orders)) != led("default", away, kinds=(persons, orders))
+    assert led("stream") != led("stream", both)
+    assert led("default", both) != led("default", route(to=("default",), topic="x"))
+    assert led("default", both) != led("default", route(to=("default",), when="metadata.CommandID == 1"))
+
+
 def test_another_place_under_the_same_label_is_not_believed_to_have_what_the_first_one_had() -> None:
     routes = [route(to=("default",))]
 
