@@ -123,7 +123,7 @@ def _run_with(
         offsets.ensure()
         stored = _stored(settings, connection, stop)
         locks.ensure()
-        pauses = PauseLook(SqlServerPauses(Connection(settings.db, stop=stop)))
+        pauses = PauseLook(SqlServerPauses(Connection(settings.db, proven=True, stop=stop)))
         paused = pauses.first()
         with engine(settings) as executor:
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))

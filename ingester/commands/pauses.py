@@ -24,7 +24,7 @@ def pause(settings: IngesterSettings, name: str, reason: str | None) -> Paused:
     [table] = chosen(settings, [name], settings.streams)
     with database(settings) as stores:
         changed = stores.pauses.pause(table, reason)
-        return Paused(table, changed, stores.pauses.paused().get(table.key.lower()))
+        return Paused(table, changed, (stores.pauses.paused() or {}).get(table.key.lower()))
 
 
 def resume(settings: IngesterSettings, name: str, reason: str | None) -> Paused:

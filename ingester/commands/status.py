@@ -161,7 +161,7 @@ def _snapshots(stores: Database, tables: Sequence[TableName], unread: list[Unrea
 def _pauses(stores: Database, unread: list[Unread]) -> Mapping[str, Pause]:
     """The pauses of now, by key in lower case. A login that may not see them looks at all else."""
     try:
-        return stores.pauses.paused()
+        return stores.pauses.paused() or {}
     except PermanentError:
         return {}
     except DStreamError as error:

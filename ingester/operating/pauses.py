@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.errors import PermanentError
 from common.names import TableName
 
 
@@ -21,15 +22,15 @@ class Pause:
     reason: str | None = None
 
 
+class PausesHidden(PermanentError):
+    """This login may not read pauses, or may not know whether there are any: nothing follows for a table."""
+
+
 class Pauses(Protocol):
     """Not thread-safe. Every method raises TransientError or PermanentError."""
 
-    def paused(self) -> Mapping[str, Pause]:
-        """By `TableName.key` in lower case. Empty where nobody has ever paused a table, and where this login may not see it."""
-        ...
-
-    def hidden(self) -> bool:
-        """Whether there may be pauses of which this login may not know."""
+    def paused(self) -> Mapping[str, Pause] | None:
+        """By `TableName.key` in lower case; None where no pause was ever kept. Raises PausesHidden where that cannot be known."""
         ...
 
     def ended(self, key: str) -> Pause | None:
@@ -41,7 +42,7 @@ class Pauses(Protocol):
         ...
 
     def resume(self, table: TableName, reason: str | None) -> bool:
-        """False if it is not paused."""
+        """False if it is not paused. Raises PausesHidden where that cannot be known."""
         ...
 
     def close(self) -> None: ...

@@ -44,6 +44,7 @@ MAKE_PAUSES = (
 )
 USE_PAUSES = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_pauses {_USER}"
 READ_PAUSES = f"GRANT SELECT ON OBJECT::dbo.cdc_pauses {_USER}"
+SEE_PAUSES = f"if dbo.cdc_pauses does not exist, create it (docs/install.md); then {READ_PAUSES}"
 MAKE_SCHEMAS = (
     f"if dbo.cdc_schemas exists, GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas {_USER}; else create it beforehand "
     f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"

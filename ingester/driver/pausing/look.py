@@ -14,15 +14,17 @@ import structlog
 
 from common.errors import DStreamError, PermanentError
 from common.periodic import repeat
-from ingester.operating.pauses import Pause, Pauses
+from ingester.operating.pauses import Pause, Pauses, PausesHidden
 
 log = structlog.get_logger("ingester")
 
 LOOK_SECONDS = 3.0
 """Between two questions: a pause is noticed within five seconds, also by a server that is slow."""
 
-
-_HIDDEN = "where tables are paused, see `dstream check`: this login then needs the right to read pauses"
+_GONE = (
+    "the pauses that were known hold. `dstream pause` makes the table again: pause there what must stay paused, and all else "
+    "is resumed; `dstream resume` of a table ends its new pause"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,14 @@ class PauseLook:
         self._refused = False
 
     def first(self) -> Heard:
-        """Before anything is read: an ingester that starts must not read a table that is paused. Raises TransientError."""
-        self._look(lambda heard: None)
+        """Before anything is read: an ingester that starts must not read a table that is paused.
+
+        Raises TransientError and PermanentError. Only the missing right is no reason not to start: installations have worked without it.
+        """
         try:
-            hidden = not self._known and not self._refused and self._pauses.hidden()
-        except PermanentError:  # the question about pauses has reported it
-            hidden = False
-        if hidden:
-            log.info("pauses of tables may be hidden from this login", hint=_HIDDEN)
+            self._look(lambda heard: None)
+        except PausesHidden as error:
+            self._cannot(error, effect="every table is read, paused or not")
         return Heard(self._known)
 
     @contextmanager
@@ -71,21 +73,25 @@ class PauseLook:
     def _tried(self, tell: Callable[[Heard], None]) -> None:
         try:
             self._look(tell)
+        except PermanentError as error:
+            self._cannot(error, effect="what was known of pauses holds")
         except DStreamError as error:  # the loop logs that the server is away
             log.debug("pauses not asked, retrying", error=error.message)
 
     def _look(self, tell: Callable[[Heard], None]) -> None:
-        try:
-            found = self._pauses.paused()
-            over = {key: last for key in self._known.keys() - found.keys() if (last := self._pauses.ended(key))}
-        except PermanentError as error:
-            if not self._refused:
-                self._refused = True
-                log.warning("pauses of tables cannot be read", error=error.message, hint=error.hint)
-            return
+        answer = self._pauses.paused()
+        if answer is None and self._known:
+            raise PermanentError("reading pauses: the table that kept them is gone", hint=_GONE)
+        found = answer or {}
+        over = {key: last for key in self._known.keys() - found.keys() if (last := self._pauses.ended(key))}
         if self._refused:
             self._refused = False
             log.info("pauses of tables can be read again")
         if found != self._known:
             self._known = found
             tell(Heard(found, over))
+
+    def _cannot(self, error: PermanentError, *, effect: str) -> None:
+        if not self._refused:
+            self._refused = True
+            log.warning("pauses of tables cannot be read", error=error.message, effect=effect, hint=error.hint)

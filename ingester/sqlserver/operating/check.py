@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from common.check import Finding, by_sql, ok, warn
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.findings import Session
-from ingester.sqlserver.hints import USE_PAUSES
+from ingester.sqlserver.hints import SEE_PAUSES, USE_PAUSES
 from ingester.sqlserver.sql import operating, rights
 from ingester.sqlserver.sql import pauses as queries
 
@@ -19,9 +19,10 @@ def findings(connection: Connection, session: Session) -> Iterator[Finding]:
     if connection.rows(queries.TABLE_MISSING)[0][0]:
         if not connection.rows(operating.SEES_ALL_TABLES)[0][0]:
             text = (
-                "dbo.cdc_pauses does not exist, or this login may not see it: then its ingester reads a paused table on"
+                "dbo.cdc_pauses does not exist, or this login may not see it: its ingester reads a paused table all the same, "
+                "and warns of that at its start"
             )
-            yield ok(_SUBJECT, text)
+            yield ok(_SUBJECT, f"{text} ({SEE_PAUSES})")
         return
     reads, *writes = (bool(right) for right in connection.rows(queries.RIGHTS)[0])
     if not reads:

@@ -5,38 +5,44 @@ The table is made by the first pause. Whoever only looks makes nothing, and wait
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from common.errors import DStreamError
+from common.errors import DStreamError, PermanentError
 from common.names import TableName
-from ingester.operating.pauses import Pause
-from ingester.sqlserver.connection import Connection, is_error, needing
-from ingester.sqlserver.hints import MAKE_PAUSES, READ_PAUSES, USE_PAUSES
+from ingester.operating.pauses import Pause, PausesHidden
+from ingester.sqlserver.connection import Connection, is_error, lacks_rights, needing
+from ingester.sqlserver.hints import MAKE_PAUSES, READ_PAUSES, SEE_PAUSES, USE_PAUSES
 from ingester.sqlserver.sql import pauses as queries
 from ingester.sqlserver.sql.operating import SEES_ALL_TABLES
 
 _TABLE_THERE = 2714
 _REASON = 1000
+_HIDDEN = "reading pauses: dbo.cdc_pauses does not exist, or this login may not see it"
 
 
 class SqlServerPauses:
-    """`paused` needs SELECT on dbo.cdc_pauses; a login without any right on it finds no pauses."""
+    """To look needs SELECT on dbo.cdc_pauses. The server hides the table from a login without any right on it: that is no answer."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def paused(self) -> Mapping[str, Pause]:
-        with needing(READ_PAUSES):
+    def paused(self) -> Mapping[str, Pause] | None:
+        with _seeing():
             found = self._connection.result_sets(queries.PAUSED)
-        return {str(row[0]).lower(): _pause(row) for rows in found for row in rows}
+        if found:
+            return {str(row[0]).lower(): _pause(row) for rows in found for row in rows}
+        if self._sees_all():
+            return None
+        raise PausesHidden(_HIDDEN, hint=SEE_PAUSES)
 
-    def hidden(self) -> bool:
-        missing = bool(self._connection.rows(queries.TABLE_MISSING)[0][0])
-        return missing and not self._connection.rows(SEES_ALL_TABLES)[0][0]
+    def _sees_all(self) -> bool:
+        """Whether a table that this login does not see is certainly not there."""
+        return bool(self._connection.rows(SEES_ALL_TABLES)[0][0])
 
     def ended(self, key: str) -> Pause | None:
-        with needing(READ_PAUSES):
+        with _seeing():
             rows = self._connection.rows(*queries.ended(key))
         return _pause(rows[0]) if rows else None
 
@@ -56,12 +62,25 @@ class SqlServerPauses:
 
     def resume(self, table: TableName, reason: str | None) -> bool:
         if self._connection.rows(queries.TABLE_MISSING)[0][0]:
+            if not self._sees_all():
+                raise PausesHidden(_HIDDEN, hint=MAKE_PAUSES)
             return False
         with needing(USE_PAUSES):
             return self._connection.execute(*queries.resume(table.key, _short(reason))) > 0
 
     def close(self) -> None:
         self._connection.close()
+
+
+@contextmanager
+def _seeing() -> Iterator[None]:
+    """A refusal for want of a right, with the right."""
+    try:
+        yield
+    except PermanentError as error:
+        if lacks_rights(error):
+            raise PausesHidden(f"reading pauses: {error.message}", hint=READ_PAUSES) from error.__cause__
+        raise
 
 
 def _short(reason: str | None) -> str | None:

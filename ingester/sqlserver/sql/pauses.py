@@ -30,7 +30,7 @@ PAUSED = f"""\
 IF OBJECT_ID(N'dbo.cdc_pauses', N'U') IS NOT NULL
 SELECT p.table_name, CONVERT(varchar(23), p.paused_at, 126) AS at, p.paused_by, p.paused_host, p.reason
 FROM dbo.cdc_pauses AS p WHERE p.resumed_at IS NULL"""
-"""Nothing is read where there is no such table, or where this login may not know of it."""
+"""No result set where there is no such table, or where this login may not know of it."""
 
 
 def ended(key: str) -> Statement:

@@ -8,7 +8,7 @@ import { endings, field, openDialog, reasonField } from "../parts/dialog.js";
 import { tell } from "../parts/notes.js";
 
 const PAUSES = {
-  pause: { does: "Pause", done: "is paused", text: "Its changes wait in SQL Server and are sent when it is resumed. Nothing is lost before cleanup reaches its offset." },
+  pause: { does: "Pause", done: "is paused", text: "Its changes wait in SQL Server and are sent when it is resumed. Nothing is lost before cleanup reaches its offset. An ingester whose login may not read dbo.cdc_pauses does not notice it: dstream check reports that." },
   resume: { does: "Resume", done: "goes on", text: "It goes on where it stood: what waited is sent, in order." },
 };
 

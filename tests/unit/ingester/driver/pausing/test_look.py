@@ -10,26 +10,22 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from ingester.driver.pausing.look import Heard, PauseLook
-from ingester.operating.pauses import Pause
+from ingester.operating.pauses import Pause, PausesHidden
 
 PAUSE, END = Pause("2026-11-23T08:00:00Z", "sa on desk-1"), Pause("2026-11-23T09:00:00Z", "eve on desk-2")
 
 
 class Store:
     def __init__(self) -> None:
-        self.found: Mapping[str, Pause] = {}
+        self.found: Mapping[str, Pause] | None = None
         self.fails: Exception | None = None
         self.asked = 0
-        self.hides = False
 
-    def paused(self) -> Mapping[str, Pause]:
+    def paused(self) -> Mapping[str, Pause] | None:
         self.asked += 1
         if self.fails is not None:
             raise self.fails
         return self.found
-
-    def hidden(self) -> bool:
-        return self.hides
 
     def ended(self, key: str) -> Pause | None:
         self.asked += 1
@@ -77,29 +73,43 @@ def test_a_start_fails_where_nobody_knows_what_is_paused() -> None:
         PauseLook(store).first()
 
 
-def test_a_right_that_is_missing_is_logged_once_and_nothing_is_paused_because_of_it() -> None:
+def test_a_start_fails_where_the_question_itself_is_refused() -> None:
+    store = Store()
+    store.fails = PermanentError("error 4060: cannot open the database")
+    with pytest.raises(PermanentError):
+        PauseLook(store).first()
+
+
+def test_a_right_that_is_missing_is_a_warning_once_and_the_ingester_starts() -> None:
     store, told = Store(), list[Heard]()
-    store.fails = PermanentError("no right", hint="GRANT SELECT")
+    store.fails = PausesHidden("no right", hint="GRANT SELECT")
     look = PauseLook(store)
     with capture_logs() as logs:
         assert look.first() == Heard()
         look._tried(told.append)
-        store.fails = None
+        store.fails, store.found = None, {"dbo.a": PAUSE}
         look._tried(told.append)
     assert [(entry["event"], entry["log_level"]) for entry in logs] == [
         ("pauses of tables cannot be read", "warning"),
         ("pauses of tables can be read again", "info"),
     ]
-    assert told == []
+    assert logs[0]["hint"] == "GRANT SELECT"
+    assert told == [Heard({"dbo.a": PAUSE})]
 
 
-def test_pauses_that_may_be_hidden_are_logged_at_the_start() -> None:
-    store = Store()
-    store.hides = True
+@pytest.mark.parametrize("fails", [PausesHidden("the right was revoked", hint="GRANT SELECT"), None])
+def test_a_known_pause_holds_where_it_can_no_longer_be_read_or_the_table_is_gone(fails: Exception | None) -> None:
+    store, told = Store(), list[Heard]()
+    store.found = {"dbo.a": PAUSE}
     look = PauseLook(store)
+    look.first()
+    store.found, store.fails = None, fails
     with capture_logs() as logs:
-        assert look.first() == Heard()
-        look._tried(lambda heard: None)
-    assert [(entry["event"], entry["log_level"]) for entry in logs] == [
-        ("pauses of tables may be hidden from this login", "info")
-    ]
+        look._tried(told.append)
+        look._tried(told.append)
+    assert told == []
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("pauses of tables cannot be read", "warning")]
+    assert logs[0]["hint"]
+    store.found, store.fails = {}, None
+    look._tried(told.append)
+    assert told == [Heard({}, {"dbo.a": END})]
