@@ -27,10 +27,12 @@ from dstream.commands.schema import schema
 from dstream.commands.server import server
 from dstream.commands.status import status
 from dstream.completing import asked, prepare
+from dstream.grouping import Grouped
 from dstream.reporting import OK, reported
 
 app = typer.Typer(
     name="dstream",
+    cls=Grouped,
     add_completion=False,  # `dstream completion` prints the script for a shell that is named, not guessed
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -77,7 +79,7 @@ for _group, _subcommands in (
         _group.command(_name)(reported(_command))
 app.add_typer(_offsets, name="offsets", help="Show how far each table was sent, or move it.")
 app.add_typer(_dlq, name="dlq", help="Look at dead letters, send them again, or remove them.")
-app.add_typer(_snapshot, name="snapshot", help="Send the rows that tables hold now, and show how far they have come.")
+app.add_typer(_snapshot, name="snapshot", help="Send the rows that tables hold now, and show their progress.")
 
 
 def _print_version(wanted: bool) -> None:

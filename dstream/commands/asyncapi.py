@@ -24,7 +24,10 @@ def asyncapi(
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Write an AsyncAPI 3 document of all topics, in JSON, which readers of YAML read as well."""
+    """Write an AsyncAPI 3 document of all topics, in JSON.
+
+    Readers of YAML read it as well.
+    """
     from dstream.config import load_both
 
     settings, router = prepared(load_both, config, log_level, log_format)

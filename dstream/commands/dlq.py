@@ -38,12 +38,29 @@ _ENDS_WITHIN = 45.0
 Entity = Annotated[
     str,
     typer.Argument(
-        metavar="ENTITY", help="`queue`, `topic/NAME/SUBSCRIPTION`, or `output/LABEL/topic/NAME/SUBSCRIPTION`."
+        metavar="ENTITY",
+        help="`queue` (the ingest queue), `topic/NAME/SUBSCRIPTION`, or, in a further output, `output/LABEL/topic/NAME/SUBSCRIPTION`. "
+        "`dstream dlq list` shows those that have dead letters.",
+    ),
+]
+Whose = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ENTITY]",
+        help="`queue` (the ingest queue), `topic/NAME/SUBSCRIPTION`, or, in a further output, `output/LABEL/topic/NAME/SUBSCRIPTION`. "
+        "Without it: how many dead letters each has, and why.",
+    ),
+]
+After = Annotated[
+    str | None,
+    typer.Option(
+        "--after", metavar="PLACE", help="Go on after the page that ended with `--after PLACE`, such as 4711."
     ),
 ]
 Table = Annotated[str | None, typer.Option("--table", metavar="TABLE", help="Of this table.")]
 ReasonIs = Annotated[
-    str | None, typer.Option("--reason", metavar="REASON", help="With this reason, such as MessageTooLarge.")
+    str | None,
+    typer.Option("--reason", metavar="REASON", help="Dead-lettered for this reason, such as MessageTooLarge."),
 ]
 Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Since this time, ISO 8601; UTC without a zone.")
@@ -57,7 +74,10 @@ Sequences = Annotated[
     list[int] | None, typer.Option("--sequence", metavar="N", help="With this sequence number; may be repeated.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")]
-Why = Annotated[str | None, typer.Option("--reason-text", metavar="TEXT", help="Why; kept in the audit log.")]
+Why = Annotated[
+    str | None,
+    typer.Option("--why", "--reason-text", metavar="TEXT", help="Why you do this; kept in the audit log."),
+]
 AuditPlace = Annotated[
     Path | None,
     typer.Option(
@@ -70,10 +90,7 @@ AuditPlace = Annotated[
 
 
 def list_(
-    entity: Annotated[
-        str | None,
-        typer.Argument(metavar="[ENTITY]", help="Whose dead letters (default: how many there are, and where)."),
-    ] = None,
+    entity: Whose = None,
     table: Table = None,
     reason: ReasonIs = None,
     since: Since = None,
@@ -83,9 +100,7 @@ def list_(
     session: Session = None,
     text: Text = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, metavar="N", help="How many on a page.")] = 50,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="PLACE", help="Go on where the page before ended.")
-    ] = None,
+    after: After = None,
     newest: Annotated[bool, typer.Option("--newest", help="The newest first.")] = False,
     as_json: AsJson = False,
     config: Config = DEFAULT,

@@ -21,7 +21,7 @@ def doctor(
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Check the same as `check`, and print for each finding the commands that correct it.
+    """Run `check`, and print the commands that correct its findings.
 
     Runs none of them and changes nothing. The exit status is 1 if a check fails.
     """

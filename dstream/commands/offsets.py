@@ -64,7 +64,9 @@ def set_offset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would mean, and change nothing.")] = False,
     take: Annotated[bool, typer.Option("--take", help="Even if an ingester reads the table now.")] = False,
     skip: Annotated[bool, typer.Option("--skip", help="Even if changes will never be sent.")] = False,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept with the move.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the move.")
+    ] = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,

@@ -44,8 +44,9 @@ def plan(
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Write what the configuration needs as a file: Bicep, Terraform, T-SQL, KEDA, or what each output needs.
+    """Write what is needed as Bicep, Terraform, T-SQL or KEDA.
 
+    `outputs` writes what each output needs.
     Connects to nothing (but with --with-matches to the database) and writes no secret; variables with secrets need not be set.
     """
     from dstream.config import load_plan

@@ -19,8 +19,9 @@ _LEFT_SECONDS = 1.0
 
 
 def provider(log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
-    """Read a JSON configuration from standard input, and write changes to standard output as lines of JSON, until stopped.
+    """Write changes as lines of JSON to standard output.
 
+    The configuration is read as JSON from standard input. It runs until stopped.
     Everything else goes to standard error. An offset moves after its line was written. See docs/provider.md.
     """
     from ingester.stdio.output import taken_standard_output

@@ -13,7 +13,9 @@ from dstream.starting import imported, prepared
 
 def resume(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept with the pause.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the pause.")
+    ] = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,

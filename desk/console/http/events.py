@@ -1,4 +1,4 @@
-"""Server-sent events: what has changed since the last look, made once for all readers. A reader that is too slow is let go, and comes again.
+"""Server-sent events: what has changed since the last look, made once for all readers. A reader that is too slow is disconnected, and connects again.
 
 An event's number is that of its look. Whoever comes again with `Last-Event-ID` gets what it missed, as long as it is still known, or all.
 """

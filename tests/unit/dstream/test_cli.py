@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 import structlog
+import typer
 
 from common.check import Finding, Outcome
 from common.errors import ConfigurationError, PermanentError
 from common.observability import logs as telemetry
 from dstream import cli
+from dstream.grouping import GROUPS
 from tests.unit.dstream.test_config import ENVIRON, GOLDEN, ROOT, SECRET
 
 STOP = threading.Event()
@@ -76,7 +78,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, run: Callable[..., An
 def test_help_lists_the_commands_on_a_screen(run: Run) -> None:
     status, out, _ = run("--help")
     assert status == 0
-    assert len(out.splitlines()) < 30
+    assert len(out.splitlines()) < 41
     for command in ("ingester", "router", "server", "provider", "check", "status", "offsets", "demo", "emulators"):
         assert f"\n  {command} " in out
 
@@ -524,3 +526,13 @@ def test_the_module_is_the_command() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.split()[0]) == (0, "dstream")
+
+
+def test_help_lists_each_command_in_one_group_and_cuts_no_sentence(run: Run) -> None:
+    status, out, _ = run("--help")
+    assert status == 0
+    assert "..." not in out.split("Options:")[1]
+    names = [name for group in GROUPS.values() for name in group]
+    assert sorted(names) == sorted(set(names))
+    assert set(names) == set(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+    assert "\nCommands:" not in out
