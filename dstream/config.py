@@ -5,7 +5,9 @@ Reads the files that the settings name, and nothing else of the machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +15,7 @@ import ingester.settings
 import router.settings
 from common.authorities import fault_of
 from common.bus.settings import BusSettings
-from common.config.bind import Document, parsed, read
+from common.config.bind import Document, UnsetPolicy, parsed, read
 from common.config.settings import Remark
 from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings
@@ -23,6 +25,11 @@ INGESTER, ROUTER = ("ingester",), ("router", "publisher")
 BLOCKS = (INGESTER, ROUTER)
 
 T = TypeVar("T")
+
+_APART, _TELLING = re.compile(r"[^A-Za-z0-9]+"), 4
+_WITHHELD = (
+    "something is wrong with what an environment variable has; it is not shown here, and dstream check says more"
+)
 
 _Bus = tuple[tuple[str, ...], str, str | None, BusSettings]
 """The path of a stage's block, name and label of the block inside it, and its settings."""
@@ -62,28 +69,75 @@ def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     return first.value, second.value
 
 
-def judge(text: str, path: str | Path, environ: Mapping[str, str]) -> list[str]:
-    """What is worth saying of a file that is to be written: variables that are not set, and files of certificates that are not, in this process.
+class _Recorded(Mapping[str, str]):
+    """An environment that knows which of its values were asked for."""
 
-    The stages may have them. Raises ConfigurationError with every other problem of either stage.
+    def __init__(self, inner: Mapping[str, str]) -> None:
+        self._inner = inner
+        self._parts = set[str]()
+
+    def __getitem__(self, variable: str) -> str:
+        value = self._inner[variable]
+        found = [value, *(each for each in _APART.split(value) if len(each) >= _TELLING)]
+        self._parts.update(each.lower() for each in found if len(each) > 2)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._inner)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def shown_in(self, text: str) -> bool:
+        """Whether the text has one of them, or a word of one."""
+        folded = text.lower()
+        return any(each in folded for each in self._parts)
+
+
+def judge(text: str, path: str | Path, environ: Mapping[str, str]) -> list[str]:
+    """What is worth saying of a file that is to be written, such as variables that are not set in this process: the stages may have them.
+
+    Opens no file that it names. Raises ConfigurationError with every problem of either stage. Shows no part of what a variable holds: of a
+    complaint with one, which is not the same without the variables, only the line is said.
     """
-    document = parsed(text, path, environ)
-    first, second = ingester.settings.from_document(document), router.settings.from_document(document)
-    found = first.problems + second.problems + document.problems(BLOCKS)
-    if wrong := [each for each in found if each.missing is None]:
-        raise complain(document.path, wrong)
-    unset = dict.fromkeys(each.missing[0] for each in found if each.missing is not None)
-    files = [] if first.value is None else _ingester_file_problems(document, first.value)
-    files += [] if second.value is None else _ca_file_problems(document, *_buses_of(second.value))
-    remarks = [*(first.value.remarks if first.value else ()), *(second.value.remarks if second.value else ())]
+    used = _Recorded(environ)
+    wrong, told, unset = _judged(text, path, used, "refuse")
+    if any(used.shown_in(each) for each in [*(it.text for it in wrong), *(it for _, it in told)]):
+        without, said, _ = _judged(text, path, {}, "hold")
+        wrong = [
+            replace(each, text=_WITHHELD, column=None) if used.shown_in(each.text) and each not in without else each
+            for each in wrong
+        ]
+        told = [(each[0], _WITHHELD) if used.shown_in(each[1]) and each not in said else each for each in told]
+    if wrong:
+        raise complain(str(path), wrong)
     return [
         *(
             f"the variable {name} is not set in this process; a stage that needs it must have been started with it"
             for name in unset
         ),
-        *(f"line {each.line}: {each.text} (here; the stages may have the file)" for each in files),
-        *(f"line {each.line}: {each.event}: {each.setting} ({each.hint})" for each in remarks),
+        *dict.fromkeys(f"line {line}: {text}" for line, text in told),
     ]
+
+
+def _judged(
+    text: str, path: str | Path, environ: Mapping[str, str], unset: UnsetPolicy
+) -> tuple[list[Problem], list[tuple[int, str]], list[str]]:
+    """Problems, remarks by line, and variables that are not set."""
+    document = parsed(text, path, environ)
+    first = ingester.settings.from_document(document, unset=unset)
+    second = (
+        router.settings.from_document(document)
+        if unset == "refuse"
+        else router.settings.bind_block(document, unset=unset)
+    )
+    found = first.problems + second.problems + document.problems(BLOCKS)
+    remarks = [*(first.value.remarks if first.value else ()), *(second.value.remarks if second.value else ())]
+    return (
+        [each for each in found if each.missing is None],
+        [(each.line, f"{each.event}: {each.setting} ({each.hint})") for each in remarks],
+        list(dict.fromkeys(each.missing[0] for each in found if each.missing is not None)),
+    )
 
 
 def ingester_of(text: str, path: str | Path, environ: Mapping[str, str]) -> IngesterSettings:

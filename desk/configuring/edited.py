@@ -16,6 +16,7 @@ from common.errors import ConfigurationError, DStreamError
 from common.names import TableName
 from common.observability import logs
 from desk.configuring import outputs, secrets, sources
+from desk.configuring.allowed import NOTHING, Allowed
 from desk.configuring.hcl.draft import Draft
 from desk.configuring.hcl.original import Original
 from desk.configuring.places.port import Content, Place, revision_of
@@ -45,8 +46,16 @@ class EditedConfiguration:
     """Implements `desk.desk.Configuring`. `now`: in UTC, as documents have it."""
 
     def __init__(
-        self, place: Place, revisions: Revisions, *, judge: Judge, matches: Matches, now: Callable[[], str]
+        self,
+        place: Place,
+        revisions: Revisions,
+        *,
+        judge: Judge,
+        matches: Matches,
+        now: Callable[[], str],
+        allowed: Allowed = NOTHING,
     ) -> None:
+        self._allowed = allowed
         self._place = place
         self._revisions = revisions
         self._judge = judge
@@ -78,7 +87,7 @@ class EditedConfiguration:
         what = f"{'add' if new else 'change'} the source {order.name.strip()}"
 
         def change(draft: Draft) -> list[str]:
-            return sources.put_source(draft, order, new=new)
+            return sources.put_source(draft, order, new=new, allowed=self._allowed)
 
         return self._edited(change, ["source"], what, revision, actor, dry_run=order.dry_run, reason=order.reason)
 
@@ -95,7 +104,7 @@ class EditedConfiguration:
         what = f"{'add' if new else 'change'} the output {order.name.strip()}"
 
         def change(draft: Draft) -> list[str]:
-            return outputs.put_output(draft, order, new=new)
+            return outputs.put_output(draft, order, new=new, allowed=self._allowed)
 
         return self._edited(change, ["output"], what, revision, actor, dry_run=order.dry_run, reason=order.reason)
 
@@ -111,7 +120,6 @@ class EditedConfiguration:
     def undo(self, revision: str | None, actor: Actor, *, dry_run: bool, reason: str | None = None) -> Edit:
         with self._alone():
             content = self._seen(revision)
-            self._revisions.forget_undone(content)
             text, last = self._revisions.before_last(content)
             of: list[Of] = ["source"] if " source " in last else ["output"] if " output " in last else []
             what = last.removeprefix("undo: ") if last.startswith("undo: ") else f"undo: {last}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from common.errors import DStreamError
 from common.in_time import in_time
 from common.names import TableName
+from desk.configuring.allowed import NOTHING, Allowed
 from desk.configuring.edited import EditedConfiguration, Judge
 from desk.configuring.places.api_server import ApiServer
 from desk.configuring.places.config_map import ConfigMapName, ConfigMapPlace
@@ -32,13 +33,14 @@ Reads = Callable[[str], IngesterSettings]
 
 
 def configuring_of(
-    config: Path, configmap: str | None, *, judge: Judge, reads: Reads, state: Path
+    config: Path, configmap: str | None, *, judge: Judge, reads: Reads, state: Path, allowed: Allowed = NOTHING
 ) -> EditedConfiguration:
     """`state`: a folder of this console. Raises ConfigurationError for a name that is none, PermanentError outside of a cluster."""
     place: Place = FilePlace(config)
     if configmap is not None:
         place = ConfigMapPlace(ConfigMapName.parse(configmap), ApiServer.of_pod(os.environ).call)
-    return EditedConfiguration(place, Revisions(state, place.name), judge=judge, matches=Matching(reads), now=_now)
+    revisions = Revisions(state, place.name)
+    return EditedConfiguration(place, revisions, judge=judge, matches=Matching(reads), now=_now, allowed=allowed)
 
 
 class Matching:

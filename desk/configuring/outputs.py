@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from common.config.blocks import UNLABELLED
 from common.config.words import quoted
 from common.errors import ConfigurationError, PermanentError
+from desk.configuring.allowed import Allowed, sent
 from desk.configuring.applying import apply_settings, new_block, numbers, refused
 from desk.configuring.hcl.document import Inner, plain_of, shown
 from desk.configuring.hcl.draft import Draft, Path
@@ -37,7 +38,7 @@ def outputs(draft: Draft) -> list[Output]:
     return [_output(draft, router, path) for path in paths]
 
 
-def put_output(draft: Draft, order: OutputOrder, *, new: bool) -> list[str]:
+def put_output(draft: Draft, order: OutputOrder, *, new: bool, allowed: Allowed) -> list[str]:
     """Change `draft`, and return what a person should know."""
     router, name = _router(draft), order.name.strip()
     present = _path(draft, router, name)
@@ -53,11 +54,14 @@ def put_output(draft: Draft, order: OutputOrder, *, new: bool) -> list[str]:
     settings, wrong = asked_for(model, order.settings, f"router.output.{name}")
     if _TYPE in settings:
         wrong.append("type: it stands beside the settings")
+    block = None if present is None else draft.block(present)
+    moves = {} if block is None or _type_of(block) == order.type else {_TYPE: order.type}
+    wrong += allowed.problems(model, block, {**settings, **moves}, f"router.output.{name}")
     refused(wrong)
     if present is None:
         others = list(draft.paths(router, "output"))
-        block = new_block("output", name, model, {_TYPE: order.type, **settings})
-        draft.add_block(router, block, behind=others[-1] if others else None, apart=True)
+        made = new_block("output", name, model, {_TYPE: order.type, **settings})
+        draft.add_block(router, made, behind=others[-1] if others else None, apart=True)
     else:
         if _type_of(draft.block(present)) != order.type:
             draft.put(present, _TYPE, order.type)
@@ -65,7 +69,7 @@ def put_output(draft: Draft, order: OutputOrder, *, new: bool) -> list[str]:
     if order.routes is not None:
         _put_routes(draft, router, name, order.routes)
     waits = ["an output of type console is for one process: it waits for a restart while router.workers are several"]
-    return [*(waits if order.type == _ONE_PROCESS else []), *_remarks(draft, router, name)]
+    return [*(waits if order.type == _ONE_PROCESS else []), *sent(model, settings), *_remarks(draft, router, name)]
 
 
 def remove_output(draft: Draft, name: str) -> list[str]:

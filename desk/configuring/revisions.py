@@ -49,12 +49,12 @@ class Revisions:
     def forget_undone(self, present: Content) -> None:
         """Leave out a last change that never came into the file, because its write failed or this process was killed."""
         changes = self._changes()
-        if changes and changes[-1].before == present.revision != changes[-1].shown.revision:
-            self._write(changes[:-1])
+        if len(came := _came(changes, present)) != len(changes):
+            self._write(came)
 
     def before_last(self, present: Content) -> tuple[str, str]:
         """The text before the last change, and what that was. Raises NotFound or Conflict."""
-        changes = self._changes()
+        changes = _came(self._changes(), present)
         if not changes:
             raise NotFound("taking the last change back: none was made through this console")
         last = changes[-1]
@@ -114,6 +114,13 @@ class Revisions:
         except OSError as error:
             text = f"keeping the change in {self._file}: {error.strerror or type(error).__name__}"
             raise PermanentError(text) from error
+
+
+def _came(changes: list[Change], present: Content) -> list[Change]:
+    """Without a last change that never came into the file."""
+    if changes and changes[-1].before == present.revision != changes[-1].shown.revision:
+        return changes[:-1]
+    return changes
 
 
 def difference(old: str, new: str) -> tuple[_Piece, ...]:

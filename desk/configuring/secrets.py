@@ -191,6 +191,8 @@ def _value(value: Any, dotted: str, wrong: list[str], *, hidden: bool, outside: 
     if isinstance(value, Mapping) and set(value) == {"env"}:
         variable = value["env"]
         if isinstance(variable, str) and _NAME.fullmatch(variable):
+            if not hidden:
+                wrong.append(f"{dotted} is not secret: give the value itself, and not the variable that has it")
             return Env(variable)
         if not outside or isinstance(variable, str):
             wrong.append(f"{dotted}: env must be the name of an environment variable")

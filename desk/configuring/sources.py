@@ -11,6 +11,7 @@ from typing import Literal
 from common.errors import ConfigurationError, PermanentError
 from common.names import TableName
 from common.table_selection import Entry, Exclusion, TablePattern, TableSelection, entry
+from desk.configuring.allowed import Allowed
 from desk.configuring.applying import apply_settings, new_block, refused
 from desk.configuring.hcl.document import Inner
 from desk.configuring.hcl.draft import Draft, NewBlock, Path
@@ -65,7 +66,7 @@ def _matches(meant: Entry, matched: Sequence[TableName], selection: TableSelecti
     return [each.key for each in matched if meant.matches(each) and selection.excluding(each) is None]
 
 
-def put_source(draft: Draft, order: SourceOrder, *, new: bool) -> list[str]:
+def put_source(draft: Draft, order: SourceOrder, *, new: bool, allowed: Allowed) -> list[str]:
     """Change `draft`, and return what a person should know."""
     ingester = _ingester(draft)
     name = order.name.strip()
@@ -81,6 +82,8 @@ def put_source(draft: Draft, order: SourceOrder, *, new: bool) -> list[str]:
         wrong.append(f"{_NAME}: the name is that of the source")
     if not isinstance(meant, TableName) and settings:
         wrong.append(f"{name}: an override names one table, so a pattern or an exclusion has no settings")
+    present = None if override is None else draft.block(override)
+    wrong += allowed.problems(TableOverride, present, settings, f"the override of {name}")
     refused(wrong)
     warnings = _warnings_of(draft, ingester, meant, order)
     if new:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from desk.configuring.allowed import NOTHING, Allowed
 from desk.configuring.edited import Judge
 from desk.configuring.making import Reads
 from desk.console.access import Access
@@ -33,3 +34,4 @@ class Options:
     configmap: str | None = None
     judge: Judge | None = None
     reads: Reads | None = None
+    allowed: Allowed = NOTHING

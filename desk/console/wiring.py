@@ -106,4 +106,11 @@ def _configuring_of(options: Options) -> Configuring:
     if options.judge is None or options.reads is None:
         return cast(Configuring, Absent("this console cannot change the configuration", _BOTH))
     state = (options.audit_file or default_place()).parent
-    return configuring_of(options.config, options.configmap, judge=options.judge, reads=options.reads, state=state)
+    return configuring_of(
+        options.config,
+        options.configmap,
+        judge=options.judge,
+        reads=options.reads,
+        state=state,
+        allowed=options.allowed,
+    )

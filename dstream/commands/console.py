@@ -60,6 +60,13 @@ _ConfigMap = Annotated[
         help="Where edits go, in a cluster: the ConfigMap that --config is mounted from.",
     ),
 ]
+_SecretVariable = Annotated[
+    list[str] | None,
+    typer.Option("--secret-variable", metavar="NAME", help="A variable that edits may name (repeatable)."),
+]
+_FilesUnder = Annotated[
+    str | None, typer.Option("--files-under", metavar="FOLDER", help="Where files may be that edits name.")
+]
 
 
 def console(
@@ -76,6 +83,8 @@ def console(
     scrape: _Scrape = None,
     look_every: _LookEvery = 5,
     configmap: _ConfigMap = None,
+    secret_variable: _SecretVariable = None,
+    files_under: _FilesUnder = None,
     config: Config = DEFAULT,
     stage: WhichStage = Stage.BOTH,
     log_level: LogLevel = Level.INFO,
@@ -103,6 +112,7 @@ def console(
         tls=_tls(tls_cert, tls_key),
         load=Latest(config.absolute(), partial(of_stages, stage, config.absolute())),
         configmap=configmap,
+        allowed=imported("desk.configuring.allowed").Allowed(frozenset(secret_variable or ()), files_under),
         judge=partial(imported("dstream.config").judge, path=config, environ=os.environ),
         reads=partial(imported("dstream.config").ingester_of, path=config, environ=os.environ),
     )

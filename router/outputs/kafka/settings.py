@@ -166,10 +166,7 @@ class KafkaOutputSettings(EnvelopedOutputSettings):
     )
     client: ClientTexts = Field(
         default_factory=dict,
-        description=(
-            'Further settings of librdkafka: `{ "linger.ms" = 5 }`. Those on which order and acceptance rest, such as `acks`, and those that are '
-            "settings of this block are refused. Not for secrets."
-        ),
+        description=('Settings that tune librdkafka: `{ "linger.ms" = 5 }`. Others are refused. Not for secrets.'),
     )
 
     @classmethod

@@ -269,12 +269,6 @@ def test_a_wrong_password_is_reported_at_once_and_never_shown(world: KafkaWorld,
     assert PASSWORDS[ROUTER] not in str(raised.value)
 
 
-def test_a_client_setting_that_librdkafka_does_not_know(world: KafkaWorld, outputs: Any) -> None:
-    with pytest.raises(EntityUnavailable, match="linger") as raised:
-        outputs(client={"lingerms": "5"}).sender(world.place()).open()
-    assert "client" in (raised.value.hint or "")
-
-
 def test_findings_of_a_topic_that_would_lose_changes(world: KafkaWorld, outputs: Any) -> None:
     compacted, small = world.place(cleanup_policy="compact"), world.place()
     configure(world, small.destination, {"max.message.bytes": "10000"})

@@ -13,12 +13,16 @@ import pytest
 
 from common.errors import ConfigurationError, DStreamError, PermanentError
 from common.names import TableName
+from desk.configuring.allowed import Allowed
 from desk.configuring.edited import EditedConfiguration
+from desk.configuring.hcl.document import Inner, Setting, plain_of
+from desk.configuring.hcl.literals import Env
 from desk.configuring.places.file import FilePlace
 from desk.configuring.revisions import KEPT, Revisions
 from desk.desk import Actor, Conflict, NotFound
 from desk.documents.configuring import Edit, OutputOrder, Revision, SourceOrder
 from dstream.config import judge
+from router.outputs.registry import TYPES
 
 ACTOR = Actor("ada@example.org", "http", "r1")
 
@@ -183,13 +187,13 @@ def test_a_secret_is_given_by_its_variable(world: World) -> None:
         new=True,
         url="https://x.example",
         username="u",
-        password={"env": "HOOK_PASSWORD"},
-        headers={"X-Key": {"env": "HOOK_KEY"}},
+        password={"env": "DSTREAM_OUTPUT_PASSWORD"},
+        headers={"X-Key": {"env": "DSTREAM_OUTPUT_KEY"}},
         routes=[{"from": ["sales.*"], "to": ["default", "two"]}],
     )
-    assert 'password = "{{ env("HOOK_PASSWORD") }}"' in world.text
-    assert 'headers  = { X-Key = "{{ env("HOOK_KEY") }}" }' in world.text
-    assert [each for each in edit.warnings if "HOOK_PASSWORD is not set in this process" in each]
+    assert 'password = "{{ env("DSTREAM_OUTPUT_PASSWORD") }}"' in world.text
+    assert 'headers  = { X-Key = "{{ env("DSTREAM_OUTPUT_KEY") }}" }' in world.text
+    assert [each for each in edit.warnings if "DSTREAM_OUTPUT_PASSWORD is not set in this process" in each]
 
 
 def test_a_map_keeps_what_is_not_shown(world: World) -> None:
@@ -390,3 +394,80 @@ def test_two_consoles_do_not_write_over_each_other(world: World) -> None:
     with pytest.raises(Conflict, match="somebody else has changed it"):
         place.write(b"second", seen)
     assert world.file.read_bytes() == b"first"
+
+
+def test_no_message_has_what_a_variable_holds(tmp_path: Path) -> None:
+    world = World(tmp_path, environ={"BUS": BUS, "DB_PASSWORD": "S3cr3t-of-db"})
+    orders: list[dict[str, Any]] = [
+        {"url": {"env": "DB_PASSWORD"}},
+        {"url": "https://x.example", "method": {"env": "DB_PASSWORD"}},
+        {"url": "https://x.example", "routes": [{"from": [{"env": "DB_PASSWORD"}]}]},
+        {"url": "https://x.example", "routes": [{"to": ["two", {"env": "DB_PASSWORD"}]}]},
+    ]
+    for order in orders:
+        with pytest.raises(ConfigurationError, match="is not secret: give the value itself") as raised:
+            world.put_output("two", "webhook", new=True, **order)
+        assert "S3cr3t" not in str(raised.value)
+    for value in ("S3cr3t-of-db", "s3cr3t-OF-db"):  # as the author of a file may have it
+        text = FILE.replace('to   = ["default", "hook"]', 'to = ["default", "hook", "{{ env("DB_PASSWORD") }}"]')
+        with pytest.raises(ConfigurationError) as raised:
+            judge(text, world.file, {"BUS": BUS, "DB_PASSWORD": value})
+        assert "s3cr3t" not in str(raised.value).lower()
+        assert "dstream.hcl:40: something is wrong with what an environment variable has" in str(raised.value)
+
+
+def test_an_order_sends_no_other_secret_than_those_for_outputs(world: World) -> None:
+    before = world.text
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"url": "https://evil.example"}, "output.hook.password must be given again, because url may"),
+        (
+            {"url": "https://evil.example", "password": {"env": "HOOK_PASSWORD"}},
+            "may not name the variable HOOK_PASSWORD",
+        ),
+        ({"proxy": {"env": "DSTREAM_OUTPUT_P"}}, "password must be given again, because proxy may"),
+        ({"headers": {"X": {"env": "DB_PASSWORD"}}}, "may not name the variable DB_PASSWORD"),
+        ({"ca_file": "/etc/shadow", "password": None}, "ca_file names a file or a folder, which orders may not"),
+    ]
+    for settings, match in refused:
+        with pytest.raises(ConfigurationError, match=match):
+            world.put_output("hook", "webhook", new=False, **settings)
+    with pytest.raises(
+        ConfigurationError, match=r"root names a file or a folder, which orders may not; .*--files-under"
+    ):
+        world.put_output("two", "file", new=True, root="/etc/cron.d")
+    assert world.text == before
+    password = {"env": "DSTREAM_OUTPUT_PASSWORD"}
+    edit = world.put_output("hook", "webhook", new=False, url="https://new.example", password=password)
+    assert "the value of the variable DSTREAM_OUTPUT_PASSWORD is sent to where this output goes" in edit.warnings
+    with pytest.raises(ConfigurationError, match="password must be given again, because type, urls may"):
+        world.put_output("hook", "elasticsearch", new=False, urls=["https://e.example"])
+
+
+def test_what_orders_may_is_said_at_the_start(tmp_path: Path) -> None:
+    allowed = Allowed(frozenset({"HOOK_KEY"}), "/var/spool/outputs/")
+    asked = {"headers": {"X": Env("HOOK_KEY")}, "ca_file": "/var/spool/outputs/ca.pem"}
+    model = TYPES["webhook"]
+    assert list(allowed.problems(model, None, asked, "o")) == []
+    for path in ("/var/spool/outputs/../x", "/var/spool/outputsx", "outputs", "~/x", "/etc"):
+        [text] = allowed.problems(model, None, {"ca_file": path}, "o")
+        assert text == "o.ca_file names a file or a folder that is not under /var/spool/outputs/"
+    present = Inner("output", "o", (Setting("bearer_token", plain_of(Env("MINE"))), Setting("url", "https://a")))
+    assert list(allowed.problems(model, present, {"headers": {"X": Env("MINE")}}, "o")) == []
+    assert "MINE" in next(allowed.problems(model, present, {"url": "https://b", "bearer_token": Env("MINE")}, "o"))
+    present = Inner(
+        "output", "o", (Setting("headers", {"A": plain_of(Env("MINE")), "B": "x"}), Setting("url", "https://a"))
+    )
+    for headers, count in ({}, 1), ({"A": None}, 1), ({"A": None, "B": None}, 0):
+        assert len(list(allowed.problems(model, present, {"url": "https://b", "headers": headers}, "o"))) == count
+
+
+def test_a_dry_run_of_an_undo_writes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add_source("hr.Staff")
+    with monkeypatch.context() as patch:
+        patch.setattr(FilePlace, "write", lambda *_: (_ for _ in ()).throw(PermanentError("no")))
+        with pytest.raises(PermanentError):
+            world.add_source("hr.Other")
+    [kept] = world.state.glob("*.json")
+    before = kept.stat().st_mtime_ns, kept.stat().st_ino
+    world.desk.undo(None, ACTOR, dry_run=True)
+    assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == before

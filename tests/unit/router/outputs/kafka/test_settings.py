@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from common.names import Origin, TableName
-from router.outputs.kafka.client_settings import refused_setting
+from router.outputs.kafka.client_settings import TUNING, refused_setting
 from router.outputs.kafka.configuration import of_client, of_producer
 from router.outputs.kafka.settings import TOPIC_LIMIT, KafkaOutputSettings
 
@@ -80,11 +80,39 @@ def test_each_table_has_a_topic_of_its_own() -> None:
         "plugin.library.paths",
         "error_cb",
         "logger",
+        "ssl.engine.location",
+        "ssl.engine.id",
+        "ssl.providers",
+        "ssl.crl.location",
+        "ssl.keystore.location",
+        "ssl.ca.certificate.stores",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.keytab",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.method",
+        "https.ca.location",
+        "enable.random.seed",
+        "internal.termination.signal",
+        "lingerms",
+        "Linger.ms",
+        " linger.ms",
     ],
 )
 def test_a_client_setting_that_breaks_the_promise_is_refused_by_name(name: str) -> None:
     assert refused_setting(name) is not None
     assert name in refused(client={name: "1"})
+
+
+def test_librdkafka_knows_every_setting_that_tunes_it() -> None:
+    kafka = pytest.importorskip("confluent_kafka")
+    unknown = []
+    for name in sorted(TUNING):
+        try:
+            kafka.Producer({name: "no such value", "bootstrap.servers": "localhost:1"})
+        except kafka.KafkaException as error:
+            unknown += [name] if "No such configuration" in str(error) else []
+    assert unknown == []
+    assert [refused_setting(name) for name in TUNING] == [None] * len(TUNING)
 
 
 def test_other_client_settings_pass_and_numbers_are_written_as_kafka_does() -> None:

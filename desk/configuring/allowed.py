@@ -1,0 +1,132 @@
+"""How far an order may go: which variables it may name, and where its files may be. Pure.
+
+Refuses what would send a secret of this installation to an address of the order's own: whoever may add an output may not read with it whatever
+the stages know.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from desk.configuring.hcl.document import Inner, Setting, plain_of, variables_named
+from desk.configuring.hcl.literals import Env
+from desk.configuring.secrets import secret
+
+FOR_OUTPUTS: Final = "DSTREAM_OUTPUT_"
+"""How variables begin that any order may name."""
+
+_ADDRESSES: Final = frozenset(
+    (
+        "type",
+        "url",
+        "urls",
+        "servers",
+        "bootstrap_servers",
+        "host",
+        "database",
+        "namespace",
+        "management_endpoint",
+        "transport",
+        "account_url",
+        "container_name",
+        "root",
+        "tls",
+        "ca_file",
+        "connection_string",
+        "proxy",
+    )
+)
+"""Settings that say who gets the secrets of a block, or who may listen."""
+
+_PATHS: Final = frozenset(
+    (
+        "root",
+        "ca_file",
+        "certificate_file",
+        "key_file",
+        "client_certificate",
+        "client_key",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """`variables`: those that an order may name besides. `files_under`: where its files may be; None: it names none."""
+
+    variables: frozenset[str] = frozenset()
+    files_under: str | None = None
+
+    def problems(
+        self, model: type[BaseModel] | None, present: Inner | None, asked: Mapping[str, Any], name: str
+    ) -> Iterator[str]:
+        """What an order may not. `present`: the block as it is. `asked`: its settings from now on, those that stay left out. `name`: dotted."""
+        before = (
+            {} if present is None else {each.name: each.value for each in present.entries if isinstance(each, Setting)}
+        )
+        changed = {key: value for key, value in asked.items() if before.get(key) != plain_of(value)}
+        moved = sorted(_ADDRESSES & changed.keys())
+        held = _variables(variables_named(before)) if not moved else set[str]()
+        for variable in sorted(_variables(asked if moved else changed) - held - self.variables):
+            if not variable.startswith(FOR_OUTPUTS):
+                yield (
+                    f"{name}: an order may not name the variable {variable}; begin its name with {FOR_OUTPUTS}, or start the console with "
+                    f"--secret-variable {variable}"
+                )
+        if present is not None and moved:
+            for entry in present.entries:
+                if secret(model, entry.name) and not _all_again(entry, asked):
+                    yield f"{name}.{entry.name} must be given again, because {', '.join(moved)} may change who gets it"
+        for key, value in changed.items():
+            if key in _PATHS and isinstance(value, str) and value and not self._under(value):
+                yield f"{name}.{key} names a file {self._where}"
+
+    @property
+    def _where(self) -> str:
+        if self.files_under is None:
+            return "or a folder, which orders may not; start the console with --files-under FOLDER to allow those in it"
+        return f"or a folder that is not under {self.files_under}"
+
+    def _under(self, path: str) -> bool:
+        """As it is written: where links lead is for the machine of the stage."""
+        if self.files_under is None or not path.startswith("/"):
+            return False
+        base = os.path.normpath(self.files_under)
+        return os.path.commonpath([base, os.path.normpath(path)]) == base
+
+
+NOTHING: Final = Allowed()
+
+
+def sent(model: type[BaseModel] | None, asked: Mapping[str, Any]) -> Iterator[str]:
+    """For a person, which variables the output sends from now on."""
+    for variable in sorted(_variables({key: each for key, each in asked.items() if secret(model, key)})):
+        yield f"the value of the variable {variable} is sent to where this output goes"
+    for key in sorted(_PATHS & asked.keys()):
+        yield f"{key} is not looked at here, because only the stages must have it"
+
+
+def _all_again(entry: Setting | Inner, asked: Mapping[str, Any]) -> bool:
+    """Of a map each name, because what is not named in it stays."""
+    if entry.name not in asked:
+        return False
+    given = asked[entry.name]
+    held = {each.name for each in entry.entries} if isinstance(entry, Inner) else entry.value
+    if given is None or not isinstance(held, dict | set):
+        return True
+    return isinstance(given, Mapping) and given.keys() >= set(held)
+
+
+def _variables(value: Any) -> set[str]:
+    if isinstance(value, Env):
+        return {value.variable}
+    if isinstance(value, Mapping):
+        return {found for each in value.values() for found in _variables(each)}
+    if isinstance(value, list | tuple):
+        return {found for each in value for found in _variables(each)}
+    return set()
