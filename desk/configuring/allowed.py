@@ -54,6 +54,8 @@ _PATHS: Final = frozenset(
     )
 )
 
+_DEEPEST, _MOST_NAMES, _MOST_CHARACTERS = 10, 500, 65_536
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -98,6 +100,29 @@ class Allowed:
             return False
         base = os.path.normpath(self.files_under)
         return os.path.commonpath([base, os.path.normpath(path)]) == base
+
+
+def too_much(asked: Any) -> str | None:
+    """Why an order is larger than anybody needs; None if it is not. Each name costs a reading of the whole file."""
+    size, names, level = 0, 0, [asked]
+    for _ in range(_DEEPEST + 1):
+        inner = list[Any]()
+        for each in level:
+            if isinstance(each, Mapping):
+                names += len(each)
+                size += sum(len(key) for key in each)
+                inner += each.values()
+            elif isinstance(each, list | tuple):
+                size += len(each)
+                inner += each
+            else:
+                size += len(str(each)) if isinstance(each, str) else 8
+        level = inner
+        if names > _MOST_NAMES:
+            return f"an order may have {_MOST_NAMES} names of settings, those in maps and routes included"
+        if size > _MOST_CHARACTERS:
+            return f"an order may have {_MOST_CHARACTERS} characters"
+    return f"an order may be nested {_DEEPEST} deep" if level else None
 
 
 NOTHING: Final = Allowed()

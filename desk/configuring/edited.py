@@ -16,7 +16,8 @@ from common.errors import ConfigurationError, DStreamError
 from common.names import TableName
 from common.observability import logs
 from desk.configuring import outputs, secrets, sources
-from desk.configuring.allowed import NOTHING, Allowed
+from desk.configuring.allowed import NOTHING, Allowed, too_much
+from desk.configuring.applying import refused
 from desk.configuring.hcl.draft import Draft
 from desk.configuring.hcl.original import Original
 from desk.configuring.places.port import Content, Place, revision_of
@@ -84,6 +85,7 @@ class EditedConfiguration:
         return outputs.outputs(self._draft(self._place.read()))
 
     def put_source(self, order: SourceOrder, revision: str | None, actor: Actor, *, new: bool) -> Edit:
+        refused([why] if (why := too_much(order.settings)) is not None else [])
         what = f"{'add' if new else 'change'} the source {order.name.strip()}"
 
         def change(draft: Draft) -> list[str]:
@@ -101,6 +103,7 @@ class EditedConfiguration:
         return self._edited(change, ["source"], what, revision, actor, dry_run=dry_run, reason=reason)
 
     def put_output(self, order: OutputOrder, revision: str | None, actor: Actor, *, new: bool) -> Edit:
+        refused([why] if (why := too_much([order.settings, order.routes])) is not None else [])
         what = f"{'add' if new else 'change'} the output {order.name.strip()}"
 
         def change(draft: Draft) -> list[str]:

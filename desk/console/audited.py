@@ -13,6 +13,7 @@ import structlog
 from pydantic import BaseModel
 
 from common.errors import ConfigurationError, DStreamError, unforeseen
+from common.observability import logs
 from desk.console.limits import Limits
 from desk.console.refusals import AuditUnavailable, NotAllowed
 from desk.desk import Actor, Audit, Configuring, Conflict, DeadLetters, Desk, NotFound, SnapshotChange, Tables
@@ -71,7 +72,7 @@ class Keeper:
         except BaseException as error:
             outcome = "refused" if isinstance(error, _REFUSED) else "failed"
             why = error.message if isinstance(error, DStreamError) else unforeseen(error)
-            self._end(actor, action, target, outcome, reason, {"why": why[:2000]})
+            self._end(actor, action, target, outcome, reason, {"why": logs.masked(why)[:2000]})
             raise
         if goes_on:
             return result
@@ -123,6 +124,11 @@ def judged(result: object) -> tuple[str, dict[str, Any]]:
 def _said(order: BaseModel) -> dict[str, Any]:
     """An order as the audit log keeps it: what was given, without what is written down anyway."""
     return order.model_dump(mode="json", exclude_defaults=True, exclude={"reason", "dry_run", "settings"})
+
+
+def _route(given: dict[str, Any]) -> str:
+    """Where changes go from now on. Not the condition, which may have values of rows."""
+    return logs.masked("; ".join(f"{name}: {given[name]}" for name in ("from", "to", "topic") if name in given))[:600]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +246,7 @@ class AuditedConfiguring:
             dry_run=order.dry_run,
             reason=order.reason,
             settings=sorted(order.settings),
+            removed=sorted(name for name, value in order.settings.items() if value is None),
         )
 
     def remove_source(
@@ -264,6 +271,8 @@ class AuditedConfiguring:
             reason=order.reason,
             type=order.type,
             settings=sorted(order.settings),
+            removed=sorted(name for name, value in order.settings.items() if value is None),
+            routes=None if order.routes is None else [_route(each) for each in order.routes],
         )
 
     def remove_output(

@@ -112,7 +112,9 @@ def console(
         tls=_tls(tls_cert, tls_key),
         load=Latest(config.absolute(), partial(of_stages, stage, config.absolute())),
         configmap=configmap,
-        allowed=imported("desk.configuring.allowed").Allowed(frozenset(secret_variable or ()), files_under),
+        allowed=imported("desk.configuring.allowed").Allowed(
+            frozenset(secret_variable or ()), None if files_under is None else str(Path(files_under).absolute())
+        ),
         judge=partial(imported("dstream.config").judge, path=config, environ=os.environ),
         reads=partial(imported("dstream.config").ingester_of, path=config, environ=os.environ),
     )

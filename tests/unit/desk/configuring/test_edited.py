@@ -471,3 +471,18 @@ def test_a_dry_run_of_an_undo_writes_nothing(world: World, monkeypatch: pytest.M
     before = kept.stat().st_mtime_ns, kept.stat().st_ino
     world.desk.undo(None, ACTOR, dry_run=True)
     assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == before
+
+
+def test_an_order_has_bounds(world: World) -> None:
+    deep: Any = "x"
+    for _ in range(900):
+        deep = [deep]
+    for settings, match in (
+        ({"method": deep}, "nested 10 deep"),
+        ({"headers": {f"X-{number}": {"env": "A"} for number in range(3000)}}, "500 names"),
+        ({"ca_file": "A" * 70_000}, "65536 characters"),
+    ):
+        with pytest.raises(ConfigurationError, match=match):
+            world.put_output("two", "webhook", new=True, url="https://x.example", **settings)
+    with pytest.raises(ConfigurationError, match="nested 10 deep"):
+        world.change_source("Persons", {"mask": deep})

@@ -189,3 +189,15 @@ def test_a_method_that_is_added_to_a_port_is_missed_here(monkeypatch: pytest.Mon
     desk, _, _ = parts()
     with pytest.raises(AttributeError):
         call(desk, "tables", "drop")
+
+
+def test_the_log_has_where_changes_go_and_no_secret() -> None:
+    desk, _, audit = parts(PermanentError("opening https://u:S3cr3t@x.example failed: password=S3cr3t"))
+    routes = [{"from": ["*.*"], "to": ["evil"], "when": "after.Name == 'Ada'", "topic": "all"}]
+    order = OutputOrder(name="a", type="kafka", settings={"tls": None, "key": "x"}, routes=routes, dry_run=False)
+    with pytest.raises(PermanentError):
+        desk.configuring.put_output(order, None, ACTOR, new=True)
+    begun, ended = audit.written
+    assert begun.details["removed"] == ["tls"]
+    assert begun.details["routes"] == ["from: ['*.*']; to: ['evil']; topic: all"]
+    assert "S3cr3t" not in repr(ended)
