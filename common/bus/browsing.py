@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from common.bus.ports import OpenableSender
 from common.message import Message
+
+LAST: Final = 2**63 - 1
+"""The highest sequence number that a message can have."""
 
 
 @dataclass(frozen=True, slots=True)

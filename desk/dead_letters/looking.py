@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from common.bus.browsing import Browser, Lying
+from common.bus.browsing import LAST, Browser, Lying
 from common.errors import TransientError
 from common.retry import Backoff
 from desk.dead_letters.choosing import Chooses
@@ -116,6 +116,9 @@ def pages(
         if not page:
             return
         first = page[-1].sequence + 1
+        if first > LAST:
+            yield ()
+            return
 
 
 def look(

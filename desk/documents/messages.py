@@ -11,6 +11,7 @@ from desk.documents.shape import Document, Reason, Unknown
 
 EntityName = Annotated[str, StringConstraints(max_length=600)]
 Text = Annotated[str, StringConstraints(max_length=300)]
+SequenceNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class MessageFilter(Document):
@@ -86,7 +87,9 @@ class DeadLetterOrder(Document):
 
     entity: EntityName
     filter: MessageFilter = Field(default_factory=MessageFilter)
-    sequences: list[int] | None = Field(default=None, max_length=10_000, description="These only, by sequence number.")
+    sequences: list[SequenceNumber] | None = Field(
+        default=None, max_length=10_000, description="These only, by sequence number."
+    )
     dry_run: bool = True
     safe: bool = Field(
         default=True, description="Leave a dead letter where a newer change of its row was sent, or may have been."

@@ -71,7 +71,8 @@ EventId = Annotated[str | None, typer.Option("--event-id", metavar="ID", help="O
 Session = Annotated[str | None, typer.Option("--session", metavar="ID", help="Of this session.")]
 Text = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="With this text in the body.")]
 Sequences = Annotated[
-    list[int] | None, typer.Option("--sequence", metavar="N", help="With this sequence number; may be repeated.")
+    list[int] | None,
+    typer.Option("--sequence", min=0, max=2**63 - 1, metavar="N", help="With this sequence number; may be repeated."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")]
 Why = Annotated[
@@ -134,7 +135,9 @@ def list_(
 
 def show(
     entity: Entity,
-    sequence: Annotated[int | None, typer.Argument(metavar="[SEQUENCE]", help="Its sequence number.")] = None,
+    sequence: Annotated[
+        int | None, typer.Argument(min=0, max=2**63 - 1, metavar="[SEQUENCE]", help="Its sequence number.")
+    ] = None,
     message_id: Id = None,
     as_json: AsJson = False,
     config: Config = DEFAULT,

@@ -16,7 +16,7 @@ from azure.servicebus import ServiceBusClient
 from common.azure_amqp.address import ServiceBusAddress
 from common.azure_amqp.deadline import Guard
 from common.azure_amqp.links import tend
-from common.bus.browsing import Lying, Shelf
+from common.bus.browsing import LAST, Lying, Shelf
 from common.errors import DStreamError, PermanentError
 from common.message import Message, PropertyValue
 from common.servicebus.connection.client import OPEN_TIMEOUT, close_quietly, open_client
@@ -67,6 +67,8 @@ class BusBrowser:
 
     def page(self, *, first: int, most: int) -> Sequence[Lying]:
         doing = f"looking at {self._shelf}"
+        if not 0 <= first <= LAST:  # the SDK finds no encoding for it, and would try again for half a minute
+            raise PermanentError(f"{doing}: no message has the sequence number {first}")
         seconds = PEEK_TIMEOUT if self._handle is not None else PEEK_TIMEOUT + OPEN_TIMEOUT
         try:
             with all_translated(doing, proven=False, who=self._address.credential), self._guard.within(seconds, doing):

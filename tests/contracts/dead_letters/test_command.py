@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from common.bus.browsing import Shelf
+from common.buses import shelves_of
+from common.errors import PermanentError
 from dstream.cli import app
 from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change
 
@@ -95,3 +99,20 @@ def test_mistakes_are_named(runs: Runs) -> None:
     assert (unknown.exit_code, "nowhere" in unknown.output) == (1, True)
     late = runs("replay", "queue", "--since", "yesterday")
     assert (late.exit_code, "--since yesterday" in late.output) == (2, True)
+
+
+@pytest.mark.parametrize("number", ["-1", str(2**63), str(2**64), str(10**30)])
+def test_a_number_that_no_message_can_have_is_refused_at_once(runs: Runs, number: str) -> None:
+    for arguments in (("replay", "queue", f"--sequence={number}"), ("purge", "queue", "--yes", f"--sequence={number}")):
+        refused = runs(*arguments)
+        assert (refused.exit_code, "--sequence" in refused.output) == (2, True)
+    assert runs("show", "queue", "--", number).exit_code == 2
+
+
+def test_a_browser_refuses_a_number_that_cannot_be_sent(namespace: Namespace) -> None:
+    shelves = shelves_of(namespace.settings().source)
+    with closing(shelves.browser(Shelf(QUEUE, dead=True))) as browser:
+        for number in (-1, 2**63):
+            with pytest.raises(PermanentError, match="sequence number"):
+                browser.page(first=number, most=1)
+        assert browser.page(first=2**63 - 1, most=1) == ()
