@@ -18,6 +18,10 @@ from desk.console.refusals import Busy, Overdue
 
 T = TypeVar("T")
 
+OF_CHANGE = "the audit log says what came of a change"
+"""The hint for a change that had no answer in time."""
+OF_LOOK = "ask again in a while"
+
 Kind = Literal["seen", "tables", "messages", "dead_letters", "configuring", "audit"]
 
 
@@ -96,8 +100,9 @@ class Calls:
     def __post_init__(self) -> None:
         self.pools.update({kind: Pool(kind, bounds) for kind, bounds in self.bounds.items()})
 
-    async def of(self, kind: Kind, call: Callable[..., T], *given: Any, **named: Any) -> T:
-        """What `call` returns or raises. Raises Busy or Overdue; a call that has begun goes on, and keeps its thread until it ends."""
+    async def of(self, kind: Kind, call: Callable[..., T], *given: Any, overdue: str = OF_LOOK, **named: Any) -> T:
+        """What `call` returns or raises. Raises Busy or Overdue, with the hint `overdue`; a call that has begun goes on, and keeps its thread
+        until it ends."""
         pool = self.pools[kind]
         future = pool.submit(partial(call, *given, **named))
         try:
@@ -105,6 +110,4 @@ class Calls:
         except TimeoutError:
             if future.done() and not future.cancelled():
                 return future.result()
-            raise Overdue(
-                f"there was no answer within {pool.bounds.within:g} s", hint="the audit log says what came of a change"
-            ) from None
+            raise Overdue(f"there was no answer within {pool.bounds.within:g} s", hint=overdue) from None

@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 from common.bus.browsing import Shelf, Shelves
 from common.bus.depths import Depth
 from common.bus.ports import Bus
 from common.bus.settings import BusSettings
-from common.errors import DStreamError, EntityMissing
+from common.errors import DStreamError, EntityMissing, TransientError
+from common.in_time import in_time
 from common.unread import Unread
 from desk.dead_letters.looking import pages
 from desk.documents.messages import DeadLetterCount
@@ -25,7 +27,8 @@ from desk.messages.facts import changes_of, together
 from desk.messages.places import Place, Places
 
 SECONDS: Final = 6.0
-"""For all of them together."""
+"""For all of them together, after the bus has shown how many there are."""
+_DEPTHS_SECONDS: Final = 10.0
 MOST_EACH: Final = 20_000
 AT_ONCE: Final = 8
 MOST_UNSEEN: Final = 200
@@ -40,9 +43,9 @@ def counts(
     places: Places, shelves_of: ShelvesOf, bus_of: BusOf, unread: list[Unread], stop: threading.Event
 ) -> Sequence[DeadLetterCount]:
     """Of those that have some, and of those that could not be seen, the queue first."""
-    until = time.monotonic() + SECONDS
     known = list(places.known())
     depths = _depths(known, bus_of, stop)
+    until = time.monotonic() + SECONDS
     asked = [place for place in known if depths.get(_key(place)) != 0]
     unseen = [place for place in asked if _key(place) not in depths]
     if len(unseen) > MOST_UNSEEN:
@@ -50,11 +53,24 @@ def counts(
         asked = [place for place in asked if id(place) not in left]
         unread.append(Unread(f"dead letters of {len(left):,} entities", "too many to look at without the right Manage"))
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dead-letters") as pool:
-        found = list(pool.map(lambda place: _count(place, shelves_of, depths.get(_key(place)), stop, until), asked))
+        found = list(pool.map(lambda place: _in_time(place, shelves_of, depths.get(_key(place)), stop, until), asked))
     for place, count in zip(asked, found, strict=True):
         if isinstance(count, DStreamError):
             unread.append(Unread(f"dead letters of {place.entity}", count.message, count.hint))
     return [count for count in found if isinstance(count, DeadLetterCount)]
+
+
+def _in_time(
+    place: Place, shelves_of: ShelvesOf, total: int | None, stop: threading.Event, until: float
+) -> DeadLetterCount | DStreamError | None:
+    """One that does not answer holds up no other."""
+    left = until - time.monotonic()
+    if left <= 0:
+        return TransientError("there was no time left to look at it", hint="ask for this entity alone")
+    try:
+        return in_time(left + 1, lambda: _count(place, shelves_of, total, stop, until), name="dead-letters")
+    except TimeoutError:
+        return TransientError(f"no answer within {SECONDS:g} s")
 
 
 def _count(
@@ -71,8 +87,8 @@ def _count(
                     tables[together(changes_of(lying.message)).table or ""] += 1
                 if examined >= MOST_EACH:
                     break
-    except EntityMissing:
-        return None
+    except EntityMissing as error:
+        return None if total is None and place.shelf.subscription is None else error
     except DStreamError as error:
         return error
     if ended and not examined:
@@ -97,10 +113,10 @@ def _depths(known: Sequence[Place], bus_of: BusOf, stop: threading.Event) -> Map
         here = [place.shelf for place in known if place.bus is settings]
         try:
             with closing(bus_of(settings)) as bus:
-                for depth in _of_bus(bus, here, stop):
+                for depth in in_time(_DEPTHS_SECONDS, partial(_of_bus, bus, here, stop), name="depths"):
                     found[id(settings), depth.entity.lower(), (depth.subscription or "").lower() or None] = depth.dead
-        except DStreamError:
-            continue  # the right to manage is lacking: all are looked at
+        except (DStreamError, TimeoutError):
+            continue  # the right to manage is lacking, or it takes too long: all are looked at
     return found
 
 
@@ -111,7 +127,9 @@ def _of_bus(bus: Bus, here: Sequence[Shelf], stop: threading.Event) -> list[Dept
             found.append(depth)
     topics = list(dict.fromkeys(shelf.entity for shelf in here if shelf.subscription is not None))
     if topics:
-        for listed in bus.entities.topic_depths(topics, stop=stop).values():
+        for topic, listed in bus.entities.topic_depths(topics, stop=stop).items():
+            if listed is None:  # it does not exist yet, so that it holds nothing
+                found += [Depth(topic, shelf.subscription, 0, 0) for shelf in here if shelf.entity == topic]
             if isinstance(listed, Sequence):
                 found += listed
     return found

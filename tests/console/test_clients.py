@@ -189,6 +189,7 @@ def test_an_answer_that_does_not_come_is_said_to_be_overdue() -> None:
     with slow(within=0.3) as (console, store):
         answer = console.get("offsets/moves")
         assert (answer.status_code, answer.json()["type"]) == (504, "about:blank#overdue")
+        assert "audit" not in answer.text  # nothing was to be changed
         for _ in range(8):  # its thread is kept, and what waits in vain is forgotten
             console.get("offsets/moves")
         assert store.asked <= 3

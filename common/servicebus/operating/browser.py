@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-from azure.servicebus import ServiceBusClient
+from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 
 from common.azure_amqp.address import ServiceBusAddress
 from common.azure_amqp.deadline import Guard
 from common.azure_amqp.links import tend
 from common.bus.browsing import LAST, Lying, Shelf
-from common.errors import DStreamError, PermanentError
+from common.errors import DStreamError, EntityMissing, PermanentError
 from common.message import Message, PropertyValue
 from common.servicebus.connection.client import OPEN_TIMEOUT, close_quietly, open_client
 from common.servicebus.errors import all_translated
@@ -43,6 +43,7 @@ _STATES: Final[Mapping[int, State]] = {1: "deferred", 2: "scheduled"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EMPTY: Final = frozenset((202, 204))
 _OK: Final = 200
+_NOT_OPENED: Final = "Failed to open mgmt link"
 
 
 def path_of(shelf: Shelf) -> str:
@@ -73,9 +74,37 @@ class BusBrowser:
         try:
             with all_translated(doing, proven=False, who=self._address.credential), self._guard.within(seconds, doing):
                 return self._peek(self._opened(), first, min(most, MOST_AT_ONCE))
-        except DStreamError:
+        except DStreamError as error:
+            missing = self._missing(doing) if _NOT_OPENED in error.message else None
             self.close()
+            if missing is not None:
+                raise missing from error
             raise
+
+    def _missing(self, doing: str) -> EntityMissing | None:
+        """The SDK forgets why the link for management was refused. A receiver says it; this one asks for no message."""
+        client = self._client
+        if client is None:
+            return None
+        options: dict[str, Any] = {"sub_queue": ServiceBusSubQueue.DEAD_LETTER} if self._shelf.dead else {}
+        if self._shelf.subscription is None:
+            receiver = client.get_queue_receiver(self._shelf.entity, **options)
+        else:
+            receiver = client.get_subscription_receiver(self._shelf.entity, self._shelf.subscription, **options)
+        tend(receiver, self._guard)
+        try:
+            with (
+                all_translated(doing, proven=False, who=self._address.credential),
+                self._guard.within(OPEN_TIMEOUT, doing),
+            ):
+                receiver.__enter__()
+        except EntityMissing as error:
+            return error
+        except DStreamError:
+            return None
+        finally:
+            close_quietly(self._guard, receiver)
+        return None
 
     def _opened(self) -> Any:
         if self._asked >= MOST_ASKED:

@@ -14,7 +14,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from common.errors import ConfigurationError, DStreamError, unforeseen
-from desk.console.calls import Calls, Kind
+from desk.console.calls import OF_CHANGE, OF_LOOK, Calls, Kind
 from desk.console.grpc import status
 from desk.console.grpc.admission import Admission
 from desk.console.grpc.events import Looks, Seen
@@ -85,7 +85,7 @@ class Handling:
             return bytes(into.SerializeToString())
 
         try:
-            answer = await self._calls.of(_kind(call), work)
+            answer = await self._calls.of(_kind(call), work, overdue=OF_CHANGE if call.changes else OF_LOOK)
             if len(answer) > self._sizes.answer_bytes:
                 raise ConfigurationError(
                     [f"the answer has {len(answer)} bytes, of {self._sizes.answer_bytes} at most"],

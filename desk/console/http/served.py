@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from desk.console.access import Access
-from desk.console.calls import Calls, Kind
+from desk.console.calls import OF_CHANGE, OF_LOOK, Calls, Kind
 from desk.console.guard import Identity
 from desk.console.http.events import Events
 from desk.console.limits import Limits
@@ -57,7 +57,8 @@ class Served:
             found = call(*given, **named)
             return found.model_dump_json().encode(), headers(found) if headers else {}
 
-        body, more = await self.calls.of(kind, written)
+        changes = any(isinstance(each, Actor) for each in given)
+        body, more = await self.calls.of(kind, written, overdue=OF_CHANGE if changes else OF_LOOK)
         return Response(body, status, dict(more), _JSON)
 
     def user_at(self, peer: tuple[str, int], port: int | None) -> str:

@@ -10,7 +10,7 @@ from azure.servicebus import ServiceBusClient
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from common.bus.browsing import Shelf
-from common.errors import EntityUnavailable, TransientError
+from common.errors import EntityMissing, EntityUnavailable, TransientError
 from common.message import Message
 from common.servicebus.operating.taker import BusTaker
 from tests.contracts.browsing.conftest import Emulated, House, all_of
@@ -46,6 +46,14 @@ def test_a_queue_with_sessions_is_looked_at_while_a_session_is_held(house: House
     assert (first.state, first.reason, first.fault) == ("active", None, None)
     holder.settle_many(held)
     holder.close()
+
+
+def test_what_is_not_there_is_an_answer_and_comes_at_once(house: House) -> None:
+    for shelf in (Shelf(house.topic, "third", dead=True), Shelf(house.topic, "third"), Shelf("nowhere", dead=True)):
+        began = time.monotonic()
+        with pytest.raises(EntityMissing):
+            house.browser(shelf).page(first=0, most=10)
+        assert time.monotonic() - began < 10
 
 
 def test_looking_locks_nothing_and_counts_no_delivery(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from common.bus.browsing import Shelf
 from common.buses import shelves_of
 from common.errors import PermanentError
 from dstream.cli import app
-from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change
+from tests.contracts.dead_letters.conftest import PERSONS, QUEUE, Namespace, change
 
 Runs = Callable[..., Result]
 
@@ -60,6 +61,16 @@ def runs(namespace: Namespace, tmp_path: Path) -> Runs:
         return CliRunner().invoke(app, ["dlq", *arguments, "--config", str(path)], env=environment)
 
     return run
+
+
+def test_a_missing_subscription_is_unknown_and_hides_no_other(namespace: Namespace, runs: Runs) -> None:
+    namespace.emulator.admin.delete(f"{PERSONS}/Subscriptions/sub1")
+    began = time.monotonic()
+    found = runs("list")
+    assert time.monotonic() - began < 30
+    assert found.exit_code == 1
+    assert f"{PERSONS}/sub1" in found.output
+    assert "does not exist" in found.output
 
 
 def test_from_a_list_to_a_purge(namespace: Namespace, runs: Runs) -> None:
