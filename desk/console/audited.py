@@ -5,6 +5,7 @@ A change is a call of a port with an `actor` that is no dry run. Nothing that me
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -31,6 +32,8 @@ from desk.documents.tables import (
 )
 
 T = TypeVar("T")
+
+_SETTING = re.compile(r"\b(?:ingester|router|publisher)(?:\.\w+)+")
 
 log = structlog.get_logger(__name__)
 
@@ -71,8 +74,7 @@ class Keeper:
             result = act()
         except BaseException as error:
             outcome = "refused" if isinstance(error, _REFUSED) else "failed"
-            why = error.message if isinstance(error, DStreamError) else unforeseen(error)
-            self._end(actor, action, target, outcome, reason, {"why": logs.masked(why)[:2000]})
+            self._end(actor, action, target, outcome, reason, {"why": _why(action, error)[:2000]})
             raise
         if goes_on:
             return result
@@ -124,6 +126,15 @@ def judged(result: object) -> tuple[str, dict[str, Any]]:
 def _said(order: BaseModel) -> dict[str, Any]:
     """An order as the audit log keeps it: what was given, without what is written down anyway."""
     return order.model_dump(mode="json", exclude_defaults=True, exclude={"reason", "dry_run", "settings"})
+
+
+def _why(action: str, error: BaseException) -> str:
+    """Of an edit only the kind of error and the settings: what was asked for, and what the file has, may hold secrets."""
+    if not isinstance(error, DStreamError):
+        return unforeseen(error)
+    if action.partition(".")[0] not in ("source", "output", "configuration"):
+        return logs.masked(error.message)
+    return " ".join([type(error).__name__, *dict.fromkeys(_SETTING.findall(error.message))])
 
 
 def _route(given: dict[str, Any]) -> str:

@@ -112,14 +112,17 @@ def console(
         tls=_tls(tls_cert, tls_key),
         load=Latest(config.absolute(), partial(of_stages, stage, config.absolute())),
         configmap=configmap,
-        allowed=imported("desk.configuring.allowed").Allowed(
-            frozenset(secret_variable or ()), None if files_under is None else str(Path(files_under).absolute())
-        ),
+        allowed=_allowed(secret_variable, files_under),
         judge=partial(imported("dstream.config").judge, path=config, environ=os.environ),
         reads=partial(imported("dstream.config").ingester_of, path=config, environ=os.environ),
     )
     stages = imported("desk.status").Stages(*of_stages(stage, config))
     return started(process.__name__, stages, options, within=CONSOLE_STOPS_WITHIN)
+
+
+def _allowed(variables: list[str] | None, folder: str | None) -> Any:
+    under = None if folder is None else str(Path(folder).absolute())
+    return imported("desk.configuring.allowed").Allowed(frozenset(variables or ()), under)
 
 
 def _access(
