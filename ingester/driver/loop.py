@@ -341,7 +341,7 @@ class Loop:
     def _stamped(self, todo: Slice) -> Slice:
         todo = replace(todo, shape=self._shapes.of(todo.table, todo.instance))
         if todo.chunk is not None:  # the fence bounds it, whatever becomes of the lease
-            return replace(todo, sent_at=self._now())
+            return self._pausing.held_back(replace(todo, sent_at=self._now()))
         self._stats.started(todo.table)
         stamped = self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
         return self._pausing.held_back(stamped)

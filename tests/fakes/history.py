@@ -10,7 +10,7 @@ from common.names import TableName
 from ingester.history.rows import RowKey, RowsQuery
 from ingester.history.snapshot import ChunkDone, ChunkId, Reason, Snapshot, SnapshotState
 from ingester.history.store import Progress, StoredSnapshots
-from ingester.slices import Slice, SliceResult, failed
+from ingester.slices import Expired, Slice, SliceResult, failed
 from tests.fakes.rows import FakeRows
 
 _OPEN = (SnapshotState.RUNNING, SnapshotState.WAITING)
@@ -143,6 +143,8 @@ class FakeChunks:
             self.store.hold(chunk.id, todo.table, todo.epoch, round=chunk.round, seconds=25.0)
         except LeaseLost as error:
             return replace(failed(todo, error), done=ChunkDone(settled=True))
+        if todo.lease_seconds is not None and todo.lease_seconds <= 0:
+            return replace(failed(todo, Expired("its time is over")), done=ChunkDone(settled=True))
         page = self.rows.page(RowsQuery(chunk.table, chunk.rows, chunk.after, chunk.upto))
         for row in page.rows:
             self.sent(todo.table, int(row.at[0]))

@@ -73,7 +73,8 @@ class Pausing:
         return Standing.PAUSED if found is Standing.READ and self.holds(table.name) else found
 
     def held_back(self, todo: Slice) -> Slice:
-        """`todo`, which a worker begins now. A whole slice of a paused table sends nothing; a part of one that is under way is finished."""
-        if todo.piece is not None or not self.holds(todo.table):
+        """`todo`, which a worker begins now. A whole slice of a paused table sends nothing, nor does a chunk of a snapshot, which is sent
+        after the resume; a part of a stride that is under way is finished."""
+        if todo.part is not None or not self.holds(todo.table):
             return todo
         return replace(todo, send_before=UnixTime(0.0), lease_seconds=0.0)

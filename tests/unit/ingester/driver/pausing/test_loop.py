@@ -133,6 +133,32 @@ def test_a_slice_that_a_worker_begins_after_the_pause_sends_nothing_and_is_no_fa
     assert [entry for entry in logs if entry["log_level"] in WARNINGS] == []
 
 
+def test_a_chunk_that_waits_for_a_slot_sends_nothing_and_is_sent_after_the_resume() -> None:
+    world = World()
+    world.rows.ids = list(range(30))
+    world.at(3, lambda: world.commit(2))
+    stamped, paused = world.loop._stamped, list[bool]()
+
+    def late(todo: Any) -> Any:
+        if (
+            todo.chunk is not None and not paused
+        ):  # a round was made, and a person pauses the table before a worker begins it
+            paused.append(True)
+            world.loop.pauses(PAUSED)
+            world.loop._pausing.look()
+        return stamped(todo)
+
+    world.loop._dispatcher._stamped = late
+    world.at(30, lambda: world.snapshots.ask(PERSONS))
+    world.at(100, lambda: world.snapshot.append(len(world.sent())))
+    world.at(101, lambda: world.loop.pauses(RESUMED))
+    _, logs = world.run(300)
+    assert paused
+    assert world.snapshot == [3]
+    assert [entry["event"] for entry in logs if entry["event"] == "snapshot done"] == ["snapshot done"]
+    assert [entry for entry in logs if entry["log_level"] in WARNINGS] == []
+
+
 def test_no_round_of_a_snapshot_begins_and_the_loop_does_not_spin() -> None:
     world = World()
     world.rows.ids = list(range(30))
