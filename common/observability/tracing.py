@@ -91,15 +91,26 @@ def _provider(service: str, environment: Mapping[str, str]) -> TracerProvider:
     exporter = OTLPSpanExporter(timeout=None if given else _ANSWER_SECONDS)
     every = None if "OTEL_BSP_SCHEDULE_DELAY" in environment else _EVERY_MILLISECONDS
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=every))
-    atexit.register(_end, provider)
+    atexit.register(_Ending(provider).end)
     return provider
 
 
-def _end(provider: TracerProvider) -> None:
-    """A process ends in time, whatever the collector does."""
-    ending = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
-    ending.start()
-    ending.join(FLUSH_SECONDS)
+class _Ending:
+    """Ends a process in time, whatever the collector does. Its thread is started beforehand: from Python 3.12 on an exit hook may start none."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spans", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._ends.wait()
+        self._provider.shutdown()
+
+    def end(self) -> None:
+        self._ends.set()
+        self._thread.join(FLUSH_SECONDS)
 
 
 class _Once(logging.Filter):

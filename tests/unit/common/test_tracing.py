@@ -193,6 +193,19 @@ def test_the_end_of_a_process_sends_what_is_left() -> None:
         assert [(each.service, each.name) for each in made.seen] == [("mine", "a")]
 
 
+def test_the_end_of_a_process_starts_no_thread() -> None:
+    """Python 3.12 refuses that in an exit hook."""
+    program = (
+        "import atexit, threading\n"
+        'def refused(self): raise RuntimeError("can\'t create new thread at interpreter shutdown")\n'
+        f"{SPAN}atexit.register(lambda: setattr(threading.Thread, 'start', refused))"
+    )
+    with collector() as made:
+        told = run(program, **made.environment, OTEL_BSP_SCHEDULE_DELAY="60000")
+        assert told.stderr == ""
+        assert [each.name for each in made.seen] == ["a"]
+
+
 def test_a_mute_collector_holds_nobody_up() -> None:
     program = (
         f"import time\n{SPAN}began = time.monotonic()\nfor _ in range(5000): made.begin('a', 'internal', {{}}).end()\n"
