@@ -14,8 +14,10 @@ FIELDS: Final = (TRACEPARENT, TRACESTATE)
 
 _LONGEST: Final = 128
 _FORM = re.compile(
-    r"(?!ff)(?P<version>[0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?P<more>-.*)?"
+    r"(?!ff)(?P<version>[0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?P<more>-[0-9a-z-]*)?"
 )
+
+_STATE = re.compile(r"[\t\x20-\x7e]{1,512}")
 
 
 def traceparent(value: object) -> str | None:
@@ -30,5 +32,10 @@ def traceparent(value: object) -> str | None:
 
 
 def held(properties: Mapping[str, object]) -> dict[str, str]:
-    """What of a message's properties is its context, by the name of the field."""
-    return {name: value for name in FIELDS if isinstance(value := properties.get(name), str) and value}
+    """What of a message's properties is its context, by the name of the field. Any sender may have written them: what is no context is left
+    out, and a state goes with its context."""
+    context = traceparent(properties.get(TRACEPARENT))
+    if context is None:
+        return {}
+    state = properties.get(TRACESTATE)
+    return {TRACEPARENT: context} | ({TRACESTATE: state} if isinstance(state, str) and _STATE.fullmatch(state) else {})

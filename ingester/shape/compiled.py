@@ -82,7 +82,7 @@ def _compiled(
         wanted = Filtered.of(shape.filter, metadata, sets_aside=shape.on_filter_error == "dead_letter")
         read |= _needed(wanted.filter, columns)
         transforms.append(wanted)
-    if shape.trace_column is not None and (traced := Traced.of(shape.trace_column, sent, columns)) is not None:
+    if shape.trace_column is not None and (traced := Traced.of(shape.trace_column, shape, columns)) is not None:
         read |= {traced.column}
         transforms.append(traced)
     keeps_before = sends_before or not shape.skip_unchanged
@@ -176,16 +176,17 @@ class Traced:
     name = "trace_column"
 
     @classmethod
-    def of(cls, name: str, sent: Sequence[SentColumn], captured: Sequence[CapturedColumn]) -> Traced | None:
-        """None for a table without the column. Raises ShapeRefused if it is masked: its value would leave as it is."""
+    def of(cls, name: str, shape: TableShape, captured: Sequence[CapturedColumn]) -> Traced | None:
+        """None for a table without the column. Raises ShapeRefused if it is masked, sent or not: its value would leave as it is."""
         own = [one.name for one in captured if one.name == name] or [
             one.name for one in captured if one.name.casefold() == name.casefold()
         ]
         if not own:
             return None
-        if any(one.mask is not None for one in sent if one.column.name == own[0]):
+        others = {one.name for one in captured} - {own[0]}
+        if any(masked.casefold() == own[0].casefold() and masked not in others for masked, _ in shape.masks):
             raise ShapeRefused(
-                f'trace_column names "{own[0]}", which is masked: leave it out with exclude_columns instead'
+                f'trace_column names "{own[0]}", which is masked: leave it out with exclude_columns instead, and remove its mask'
             )
         return cls(own[0])
 

@@ -31,6 +31,9 @@ def test_a_traceparent_is_taken_without_the_blanks_of_its_column(text: str) -> N
         "01" + GIVEN[2:] + "-" + "x" * 200,
         GIVEN + "\n" + GIVEN,
         "0٠" + GIVEN[2:],
+        "01" + GIVEN[2:] + "-\x07",
+        "01" + GIVEN[2:] + "-a\x1b[2J",
+        "01" + GIVEN[2:] + "-MORE",
     ],
 )
 def test_anything_else_is_none(value: object) -> None:
@@ -43,3 +46,13 @@ def test_the_context_of_a_message_is_what_its_sender_wrote() -> None:
         "tracestate": "a=b",
     }
     assert held({"traceparent": 7, "tracestate": ""}) == {}
+
+
+@pytest.mark.parametrize("given", ["Jana", GIVEN + "\r\nX: y", "01" + GIVEN[2:] + "-\x07", "ff" + GIVEN[2:]])
+def test_what_is_no_context_is_nobodys_and_its_state_goes_with_it(given: str) -> None:
+    assert held({"traceparent": given, "tracestate": "a=b"}) == {}
+
+
+@pytest.mark.parametrize("state", ["a=b\r\nX: y", "a=\x00", "a=ž", "a=" + "x" * 520, 7])
+def test_a_state_that_fits_no_header_is_left_out(state: object) -> None:
+    assert held({"traceparent": GIVEN, "tracestate": state}) == {"traceparent": GIVEN}

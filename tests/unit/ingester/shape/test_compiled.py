@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
@@ -329,7 +330,9 @@ def test_a_table_may_lack_the_column_and_nothing_is_done() -> None:
     assert compiled(TableShape(trace_column="Other"), captured(), sends_before=False).transforms == ()
 
 
-def test_a_masked_column_is_no_trace_column() -> None:
-    shape = TableShape(trace_column="Traceparent", masks=masks(Traceparent="redact"))
+@pytest.mark.parametrize("more", [{}, {"excluded": ("Traceparent",)}, {"shared": frozenset({"Traceparent"})}])
+@pytest.mark.parametrize("name", ["Traceparent", "TRACEPARENT"])
+def test_a_masked_column_is_no_trace_column_sent_or_not(more: dict[str, Any], name: str) -> None:
+    shape = TableShape(trace_column="Traceparent", masks=masks(**{name: "redact"}), **more)
     with pytest.raises(ShapeRefused, match="leave it out with exclude_columns"):
         compiled(shape, captured(TRACE), sends_before=False)
