@@ -210,6 +210,8 @@ class AuditedDeadLetters:
 
     def _operate(self, kind: str, order: DeadLetterOrder, actor: Actor, act: Callable[[], Operation]) -> Operation:
         said = _said(order)
+        if "filter" in said:
+            said["filter"] = order.filter.written()
         chosen = said.get("sequences")
         if chosen is not None and len(chosen) > 100:
             said["sequences"] = [*chosen[:100], f"and {len(chosen) - 100} more"]

@@ -18,19 +18,22 @@ from desk.messages.facts import replays_of
 
 _NOT_COPIED: Final = frozenset((Property.SET_ASIDE, "DeadLetterReason", "DeadLetterErrorDescription", *MARKS))
 _OVERSIZE: Final = "Oversize"
+UNREADABLE: Final = ("MalformedMessage", "MissingDestination")
+"""Reasons of the router for what no setting of it makes readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where dead letters are sent again. `entity`: a queue or topic of the bus; `name`: for a person. `sessions`: whether it refuses a message
     without a session. `window`: how long it remembers message ids; None: not at all. `others`: subscriptions besides the one whose dead letters
-    they are."""
+    they are. `routed`: whether the router reads it."""
 
     entity: str
     name: str
     sessions: bool = False
     window: timedelta | None = None
     others: tuple[str, ...] = ()
+    routed: bool = False
 
 
 def new_id(lying: Lying) -> str:
@@ -47,7 +50,7 @@ def copy_of(lying: Lying) -> Message:
     return replace(message, message_id=new_id(lying), application_properties=held, foreign=foreign)
 
 
-def why_not(lying: Lying, target: Target, *, most_replays: int) -> str | None:
+def why_not(lying: Lying, target: Target, *, most_replays: int, unreadable: bool = False) -> str | None:
     """Why it is left where it is, whatever else is known; None if nothing speaks against sending it."""
     message = lying.message
     if lying.fault is not None:
@@ -56,6 +59,11 @@ def why_not(lying: Lying, target: Target, *, most_replays: int) -> str | None:
         return (
             "it is a stand-in for a change that is too large, and would only come back: raise the largest message of queue and topic, send the row "
             "with `dstream replay` or `dstream snapshot`, and purge this"
+        )
+    if target.routed and lying.reason in UNREADABLE and not unreadable:
+        return (
+            f"the router could not read it ({lying.reason}), and would set it aside again: find out who sent it, and purge it; if the router reads "
+            "such messages now, replay it with --unreadable"
         )
     if target.sessions and message.session_id is None:
         return f"it has no session, and {target.name} takes none without"

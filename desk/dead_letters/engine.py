@@ -115,9 +115,13 @@ class Engine:
         """Do it, with a line in the audit log before and after."""
         entity = self.place(order.entity).entity
         details: dict[str, Any] = {
-            "filter": order.filter.model_dump(mode="json", exclude_none=True),
+            "filter": order.filter.written(),
             **({} if order.sequences is None else {"sequences": order.sequences}),
-            **({"safe": order.safe, "most_replays": order.most_replays} if kind == "replay" else {}),
+            **(
+                {"safe": order.safe, "most_replays": order.most_replays, "unreadable": order.unreadable}
+                if kind == "replay"
+                else {}
+            ),
         }
         self.audit.write(actor, ACTIONS[kind], entity, "begun", reason=order.reason, **details)
         return self.finish(order, kind, actor, watch, entity)
@@ -183,7 +187,7 @@ class Engine:
             with closing(sender):
                 replayer = Replayer(
                     target,
-                    Rules(order.safe, order.most_replays),
+                    Rules(order.safe, order.most_replays, order.unreadable),
                     seen,
                     rows,
                     journal,
@@ -279,10 +283,14 @@ class Scene:
         )
 
 
+def _why_not(lying: Lying, target: Target, order: DeadLetterOrder) -> str | None:
+    return why_not(lying, target, most_replays=order.most_replays, unreadable=order.unreadable)
+
+
 def _judge(meant: Sequence[Lying], target: Target, order: DeadLetterOrder, rows: Order, account: Account) -> None:
     ready = list[Lying]()
     for lying in meant:
-        if (why := why_not(lying, target, most_replays=order.most_replays)) is not None:
+        if (why := _why_not(lying, target, order)) is not None:
             account.leave(lying, why)
         else:
             ready.append(lying)

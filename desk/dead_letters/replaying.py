@@ -35,10 +35,11 @@ _AGAIN: Final = Backoff(first=0.2, longest=4.0)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`safe`: leave what may be older than what was delivered."""
+    """`safe`: leave what may be older than what was delivered. `unreadable`: send also what the router could not read."""
 
     safe: bool
     most_replays: int
+    unreadable: bool = False
 
 
 class Replayer:
@@ -82,7 +83,7 @@ class Replayer:
                 left.append(visit.taken)
             elif (note := self._note(lying)) is not None and note.sent:
                 complete.append(visit.taken)
-            elif (why := why_not(lying, self._target, most_replays=self._rules.most_replays)) is not None:
+            elif (why := self._why_not(lying)) is not None:
                 self._leave(visit, why)
                 left.append(visit.taken)
             else:
@@ -103,6 +104,10 @@ class Replayer:
             self._before.discard(lying.sequence)
             return None
         return note
+
+    def _why_not(self, lying: Lying) -> str | None:
+        rules = self._rules
+        return why_not(lying, self._target, most_replays=rules.most_replays, unreadable=rules.unreadable)
 
     def _leave(self, visit: Visit, why: str) -> None:
         if self._seen.settle(visit.taken.lying.sequence):

@@ -31,7 +31,8 @@ def target_of(place: Place, shelves: Shelves, settings: RouterSettings) -> tuple
         )
     name = f"the queue {entity}" if subscription is None else f"the topic {entity}"
     sessions = place.output is None and settings.ordering != "none"
-    return Target(entity, name, sessions, window, others), warnings
+    routed = place.output is None and subscription is None
+    return Target(entity, name, sessions, window, others, routed), warnings
 
 
 def _window(entity: str, assumed: timedelta, shelves: Shelves, warnings: list[str]) -> timedelta | None:

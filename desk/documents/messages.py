@@ -27,6 +27,13 @@ class MessageFilter(Document):
     until: datetime | None = Field(default=None, description="Put into the entity before this time.")
     text: Text | None = Field(default=None, description="Somewhere in the body.")
 
+    def written(self) -> dict[str, Any]:
+        """As the audit log keeps it: of `text`, which may be a value of a row, only how long it is."""
+        said = self.model_dump(mode="json", exclude_none=True)
+        if self.text is not None:
+            said["text"] = f"{len(self.text)} characters"
+        return said
+
 
 class Message(Document):
     """A message as it lies in an entity. Looking at it takes nothing and locks nothing."""
@@ -95,6 +102,9 @@ class DeadLetterOrder(Document):
         default=True, description="Leave a dead letter where a newer change of its row was sent, or may have been."
     )
     most_replays: int = Field(default=3, ge=1, le=100, description="Leave a dead letter that was replayed so often.")
+    unreadable: bool = Field(
+        default=False, description="Send also what the router could not read, and would set aside again."
+    )
     reason: Reason | None = None
 
 

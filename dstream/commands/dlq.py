@@ -63,9 +63,16 @@ ReasonIs = Annotated[
     typer.Option("--reason", metavar="REASON", help="Dead-lettered for this reason, such as MessageTooLarge."),
 ]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Since this time, ISO 8601; UTC without a zone.")
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="First put into the entity (not: died) at this time or later, ISO 8601; UTC without a zone.",
+    ),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="First put into the entity before this time.")
+]
 Id = Annotated[str | None, typer.Option("--id", metavar="ID", help="With this message id.")]
 EventId = Annotated[str | None, typer.Option("--event-id", metavar="ID", help="Of the change with this EventID.")]
 Session = Annotated[str | None, typer.Option("--session", metavar="ID", help="Of this session.")]
@@ -176,6 +183,9 @@ def replay(
         int,
         typer.Option("--most-replays", min=1, max=100, metavar="N", help="Leave those that were replayed so often."),
     ] = 3,
+    unreadable: Annotated[
+        bool, typer.Option("--unreadable", help="Send also what the router could not read (MalformedMessage, ...).")
+    ] = False,
     why: Why = None,
     audit_file: AuditPlace = None,
     as_json: AsJson = False,
@@ -198,6 +208,7 @@ def replay(
         dry_run=dry_run,
         safe=safe,
         most_replays=most_replays,
+        unreadable=unreadable,
         reason=why,
     )
     scene = _Scene(config, log_level, log_format, rows=True)

@@ -14,7 +14,7 @@ from desk.console.limits import Limit, Limits, Rate
 from desk.console.refusals import AuditUnavailable, NotAllowed, TooMany
 from desk.desk import Actor, Configuring, Conflict, DeadLetters, Desk, Messages, NotFound, Tables, Watching
 from desk.documents.configuring import OutputOrder, SourceOrder
-from desk.documents.messages import DeadLetterOrder
+from desk.documents.messages import DeadLetterOrder, MessageFilter
 from desk.documents.tables import OffsetOrder, PauseOrder, SnapshotOrder
 from tests.fakes.desk import FakeAudit, World, desk_of
 
@@ -96,6 +96,14 @@ def test_there_are_as_many_changes_as_the_ports_have() -> None:
     assert len(METHODS) >= 13
     assert ("tables", "pause") in METHODS
     assert {part for part, _ in METHODS} == {"tables", "dead_letters", "configuring"}
+
+
+def test_of_a_text_in_a_filter_its_length_alone_is_written_down() -> None:
+    desk, _, audit = parts()
+    desk.dead_letters.replay(DeadLetterOrder(entity="queue", filter=MessageFilter(text="Ada"), dry_run=False), ACTOR)
+    [line] = audit.written
+    assert "Ada" not in repr(line)
+    assert "3 characters" in repr(line)
 
 
 @pytest.mark.parametrize(("part", "method"), METHODS)

@@ -74,6 +74,14 @@ def test_how_long_the_bus_drops_a_second_copy(window: int | None, age: float, dr
     assert remembered(Note("a", 1000.0, False), found, 1000.0 + age) is dropped
 
 
+@pytest.mark.parametrize("reason", ["MalformedMessage", "MissingDestination"])
+def test_what_the_router_could_not_read_is_left_unless_it_is_asked_for(reason: str) -> None:
+    dead, routed = replace(lying(1), reason=reason), replace(QUEUE, routed=True)
+    assert "could not read it" in str(why_not(dead, routed, most_replays=3))
+    assert why_not(dead, routed, most_replays=3, unreadable=True) is None
+    assert why_not(dead, QUEUE, most_replays=3) is None, "of a subscription it is somebody else's reason"
+
+
 class Rows:
     def __init__(self, answers: Mapping[int, Newer] | None) -> None:
         self._answers = answers
