@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from desk.configuring.allowed import Allowed
 from desk.configuring.edited import EditedConfiguration
 from desk.configuring.making import configuring_of
 from desk.desk import Actor
@@ -42,6 +43,7 @@ class World:
             judge=lambda text: judge(text, self.config, self.environ),
             reads=lambda text: ingester_of(text, self.config, self.environ),
             state=self.folder / "state",
+            allowed=Allowed(files_under=str(self.folder)),
         )
 
     def insert(self, number: int) -> None:
