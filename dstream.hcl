@@ -26,9 +26,10 @@ ingester {
     tables = ["Persons", "sales.Orders"]
 
     # Metrics and probes: /metrics, /healthz and /readyz. Each stage has a port of its own.
-    # health {
-    #     port = 8080
-    # }
+    health {
+        host = "127.0.0.1" # "0.0.0.0" for probes and Prometheus of other machines
+        port = 8080
+    }
 
     tables_overrides {
         overrides {
@@ -52,7 +53,8 @@ router {
         management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "") }}"
     }
 
-    # health {
-    #     port = 8081
-    # }
+    health {
+        host = "127.0.0.1"
+        port = 8081
+    }
 }

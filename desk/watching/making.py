@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Any
 
 from desk.status import Stages
 from desk.watching.overview import Console
@@ -37,14 +38,20 @@ def watching_of(
         Scraper(ports).look if ports else None,
         stores.close,
     )
-    console = Console(names_of(stages), metadata.version("dstream-cdc"), changes_allowed)
+    unwatched = [] if scrape else [name for name, each in _named(stages) if each.health is None]
+    console = Console(names_of(stages), metadata.version("dstream-cdc"), changes_allowed, unwatched)
     return StoresWatching(questions, console, look_every=look_every)
 
 
 def local_ports(stages: Stages) -> list[str]:
     """The health ports of the stages, as a process on this machine reaches them."""
-    blocks = [each.health for each in (stages.ingester, stages.router) if each is not None]
+    blocks = [each.health for _, each in _named(stages)]
     return [f"http://{_host(block.host)}:{block.port}" for block in blocks if block is not None]
+
+
+def _named(stages: Stages) -> list[tuple[str, Any]]:
+    both = (("ingester", stages.ingester), ("router", stages.router))
+    return [(name, each) for name, each in both if each is not None]
 
 
 def _host(host: str) -> str:

@@ -16,11 +16,12 @@ from desk.watching.stores import Names
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """This console itself."""
+    """This console itself. `unwatched`: stages whose health port it does not know."""
 
     names: Names
     version: str
     changes_allowed: bool
+    unwatched: Sequence[str] = ()
 
 
 def overview(
@@ -45,10 +46,21 @@ def overview(
         changes_per_second=_total(tables),
         queue=seen.queue,
         dead_letters=_sum(each.dead_letters for each in _entities(seen) if each.dead_letters is not None),
-        owners=[Owner(owner=owner, tables=count) for owner, count in (owners or {}).items()],
+        owners=[Owner(owner=owner, tables=count) for owner, count in (owners or _readers(seen)).items()],
         processes=[each.process for each in seen.processes],
         troubles=list(found),
         unknown=[_unknown(each) for each in seen.unread],
+    )
+
+
+def _readers(seen: Seen) -> Mapping[str, int]:
+    """Where locks do not show who has them: the tables that ingesters report as theirs, by the name that the offsets have."""
+    claimed = {table.table: table.owner for table in seen.tables}
+    return Counter(
+        claimed.get(name) or each.process.address
+        for each in seen.processes
+        for name, standing in each.states.items()
+        if standing == "read"
     )
 
 

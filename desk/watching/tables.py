@@ -36,7 +36,7 @@ def document(
     return Table(
         table=seen.table,
         state=state(seen, standings, lag=lag, rate=rate),
-        lock=_LOCK.get(seen.held, "unknown"),
+        lock=_LOCK.get(seen.held, "held" if "read" in standings else "unknown"),
         owner=seen.owner,
         epoch=seen.epoch,
         offset=None

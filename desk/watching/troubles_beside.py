@@ -20,6 +20,7 @@ _READINESS = (
     ("nothing can be sent to the queue", "DStreamQueueRefuses"),
 )
 """How the text of a readiness begins, and the alert that reports the same."""
+_PORTS = {"ingester": 8080, "router": 8081}
 _OF_TABLES = "stopped with an error"
 """A readiness that tables report by themselves."""
 
@@ -95,6 +96,13 @@ def _of_processes(seen: Seen) -> Iterator[Trouble]:
         )
     for each in seen.processes:
         yield from _of_process(each)
+    for stage in seen.unwatched:
+        yield Trouble(
+            severity="warning",
+            what=f"{stage} is not watched",
+            cause=f"no health port of the {stage} is configured, so that nobody sees here whether it runs",
+            remedy=f"add health {{ port = {_PORTS[stage]} }} to its block and restart it, or give this console its address (--scrape)",
+        )
 
 
 def _of_process(scraped: Scraped) -> Iterator[Trouble]:

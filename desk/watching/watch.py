@@ -219,6 +219,7 @@ class StoresWatching:
             unread=[each for part in self._parts for each in part.answer().unread],
             queue_grows=self._history.grows(self._now(), _GROWS_SECONDS),
             scrapes=self._processes is not None,
+            unwatched=self._console.unwatched,
             missing=topics.value.missing,
         )
         at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

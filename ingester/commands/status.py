@@ -18,6 +18,7 @@ from ingester.capture_status import LogTimes, OffsetTimes
 from ingester.commands.kept import Kept
 from ingester.commands.stores import Database, LocksSeen, database, locks_seen
 from ingester.history.snapshot import Snapshot, SnapshotState
+from ingester.lock_settings import LocalLockSettings
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
 from ingester.operating.pauses import Pause
@@ -100,7 +101,7 @@ def tables_seen(
         hints = stores.source.hints
         words = stores.desk.words
     locks = looking.result()
-    if locks.unknown is not None:
+    if locks.unknown is not None and not isinstance(settings.locks, LocalLockSettings):
         unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
     on_gap = {each.name: each.on_gap for each in settings.schedule}
     if TRANSACTIONS in tables:

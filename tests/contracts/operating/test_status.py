@@ -149,12 +149,12 @@ def test_an_offset_that_the_login_may_not_see_is_unknown_and_not_missing(desk: D
     assert "if dbo.cdc_offset_moves exists, GRANT" in desk.run("offsets", "set", "Persons", "--earliest").err
 
 
-def test_local_locks_say_that_the_owner_is_unknown(desk: Desk) -> None:
+def test_local_locks_whose_owner_nobody_can_know_are_no_failure(desk: Desk) -> None:
     desk.place.make_queue()
     desk.place.settings["locks"] = 'type = "local"'
     ran = desk.run("status", "--stage", "ingester")
-    assert ran.status == 1
-    assert 'unknown: owners: locks of type "local" are known to their own process alone' in ran.lines
+    assert ran.status == 0
+    assert "owners" not in "\n".join(ran.lines)
 
 
 def test_one_table_that_cannot_be_read_hides_no_other(desk: Desk) -> None:

@@ -92,6 +92,8 @@ def test_the_ingester_starts_without_the_routers_variable_and_the_router_without
 def test_the_example_loads_for_the_local_emulators_without_any_variable() -> None:
     ingester, router = load_both(ROOT / "dstream.hcl", {})
     assert ingester.db.host == "localhost"
+    ports = [stage.health.port for stage in (ingester, router) if stage.health is not None]
+    assert ports == [8080, 8081]
     for bus in (ingester.queue, router.source, router.output):
         assert isinstance(bus, ServiceBusSettings)
         assert management_address(ServiceBus.of(bus).address, bus.management_endpoint) == ("http", "localhost:5300")

@@ -88,6 +88,7 @@ CASES: list[tuple[Seen, str, str | None, str]] = [
     (Seen(processes=[Scraped(_process(), away=[("default", "t")])]), "critical", "DStreamTopicUnavailable", "nothing"),
     (Seen(processes=[Scraped(_process(behind={"lake": 3}))]), "warning", "DStreamOutputBehind", "3 sessions"),
     (Seen(queue=QUEUE, scrapes=True), "critical", "DStreamRouterDown", "5 messages wait"),
+    (Seen(unwatched=["router"]), "warning", None, "no health port of the router is configured"),
     (Seen(queue=QUEUE, queue_grows=True), "warning", "DStreamQueueGrows", "5 messages wait"),
     (Seen(queue=QUEUE.model_copy(update={"dead_letters": 2})), "warning", "DStreamDeadLettersWait", "2 dead letters"),
     (Seen(entities=[TOPIC.model_copy(update={"dead_letters": 2})]), "warning", None, "2 dead letters"),
