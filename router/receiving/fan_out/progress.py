@@ -43,8 +43,9 @@ class Kinds:
 
     known: set[Kind] | None = field(default_factory=set)
 
-    def add(self, kind: Kind) -> None:
-        if self.known is None or kind in self.known:
+    def add(self, kind: Kind | None) -> None:
+        """None: of a message that no route is asked for."""
+        if self.known is None or kind is None or kind in self.known:
             return
         self.known.add(kind)
         if len(self.known) > MOST_KINDS:

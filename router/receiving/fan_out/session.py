@@ -77,7 +77,6 @@ class Means:
     strict: bool
     attempts: Attempts = field(default_factory=Attempts)
     led: Led | None = None
-    """See `router.receiving.fan_out.progress`; None: any other fingerprint makes all watermarks doubtful."""
 
 
 class Session:
@@ -99,7 +98,6 @@ class Session:
         self.stopper: Poison | None = None
         """With `on_poison = "stop"`: where it stops."""
         self.drained = False
-        """The last question for messages had none."""
         self._means = means
         self._marks = dict(marks)
         self._kinds = kinds or Kinds()
@@ -139,7 +137,7 @@ class Session:
     def put(self, delivery: Delivery, places: Sequence[Place], had: frozenset[str] = frozenset()) -> None:
         """`had`: outputs that have it already."""
         entry, position = entry_of(delivery), delivery.position
-        self._note(delivery)
+        self._kinds.add(kind_of(delivery))
         with self._guard:
             for place in places:
                 lane = self.lane(place.output)
@@ -163,17 +161,13 @@ class Session:
 
     def put_poison(self, poison: Poison) -> None:
         """It goes nowhere, whatever the outputs say."""
-        self._note(poison.delivery)
+        self._kinds.add(kind_of(poison.delivery))
         with self._guard:
             for lane in map(self.lane, self._means.outputs):
                 lane.pin(poison.delivery.position)  # until it is a dead letter: other routes might take it somewhere
                 lane.passed(poison.delivery.position)
             self._last = poison.delivery.position
         self._done.append(Entry(poison.delivery, 0, poison=(poison, "")))
-
-    def _note(self, delivery: Delivery) -> None:
-        if self._means.led is not None and (kind := kind_of(delivery)) is not None:
-            self._kinds.add(kind)
 
     def finished(self) -> Iterator[Entry]:
         """What every target has accepted or refused, each once."""
@@ -290,7 +284,6 @@ class Session:
 
     @property
     def _come(self) -> bool:
-        """It has read as far as an earlier holder of the session."""
         return self._last is not None and (self._front is None or self._last >= self._front)
 
     def refusal(self) -> Poison | None:
@@ -336,8 +329,7 @@ class Session:
         level, marks = self.level, self.marks()
         try:
             if not level and len({*self._lanes, *marks}) > 1:
-                means = self._means
-                state = progress.written(marks, means.fingerprint, self._kinds.known, means.led)
+                state = progress.written(marks, self._means.fingerprint, self._kinds.known, self._means.led)
                 if state != self._written:
                     self.receiver.set_state(state)
                 self.kept, self._written = True, state
