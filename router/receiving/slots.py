@@ -34,7 +34,8 @@ STOP_WITHIN = 18.0
 """Seconds that slots have to finish; Kubernetes kills after 30 s, and the promise is 20."""
 
 CUT_AFTER = 7.0
-"""Seconds after a stop until calls to several outputs that have not ended are cut: a session is not given back before (fan_out/session.py)."""
+"""Seconds after a stop until calls to several outputs that have not ended are cut, and at a takeover to the only one as well: a
+session is not given back before (fan_out/session.py)."""
 
 LOOK = 10.0
 """Seconds between two checks of the slots of this process. A parent process finds a stuck slot sooner, and kills this process."""
@@ -61,16 +62,17 @@ class Slots:
         ahead: Callable[[], float],
         news: Callable[[], object],
         cut: Callable[[], None] = lambda: None,
+        succeeded: Callable[[], bool] = lambda: False,
     ) -> None:
         """`outputs`: by their names. `routing`: None where everything goes to the only output. `ahead` and `news`: for `Parking`.
-        `cut`: ends the calls to outputs that are in flight."""
+        `cut`: ends the calls that are in flight. `succeeded`: whether others wait for the end of these slots, at a takeover."""
         self._settings = settings
         self._receivers = receivers
         self._outputs = outputs
         self._stop = stop
         self._pace = pace
         self._tally = tally
-        self._cut = cut
+        self._cut, self._succeeded = cut, succeeded
         self._parking = Parking(
             stop,
             room=parked_per_slot(routes=routing is not None) * settings.slots,
@@ -83,12 +85,13 @@ class Slots:
         self._troubled, self._interruption = Troubled(), Interruption()
         self._fatal: list[BaseException] = []
         self._behind = Behind()
+        self._couriers = ThreadedCouriers(COURIERS_PER_SLOT * settings.slots)
         self._fan_out = None if routing is None else self._fanning_out(routing)
 
     def _fanning_out(self, routing: Routing) -> Callable[[], FanOut]:
         means = Means(
             self._outputs,
-            ThreadedCouriers(COURIERS_PER_SLOT * self._settings.slots),
+            self._couriers,
             Rereads(),
             self._behind,
             routing.fingerprint,
@@ -108,7 +111,10 @@ class Slots:
         self._tally.behind = self._behind.sessions
         threads = self._started()
         self._look_after()
-        return self._ended(threads)
+        try:
+            return self._ended(threads)
+        finally:
+            self._couriers.close()
 
     def _held(self) -> Held:
         return replace(self._parking.held(), failing=self._troubled.failing(time.monotonic()))
@@ -161,7 +167,7 @@ class Slots:
 
     def _ended(self, threads: Sequence[threading.Thread]) -> int:
         stopped = time.monotonic()
-        if self._fan_out is not None:
+        if self._fan_out is not None or self._succeeded():
             self._join(threads, stopped + CUT_AFTER)
             if any(thread.is_alive() for thread in threads):
                 self._cut()

@@ -76,6 +76,13 @@ class ThreadedCouriers:
                 hands = self._hands.setdefault(output, Hands(self._most, f"courier-{output}"))
         hands.do(job)
 
+    def close(self) -> None:
+        """Nothing is started after this; each thread ends with the call that it is in."""
+        with self._guard:
+            hands = list(self._hands.values())
+        for each in hands:
+            each.finish(0.0)
+
     def bell(self) -> Bell:
         return EventBell()
 
