@@ -125,6 +125,7 @@ class _Parent:
         self._settings, self._stop, self._reports, self._latest = settings, stop, reports, latest
         self._workers = Workers(settings, reports=reports, latest=latest)
         self._now = self._made(settings)
+        self._follower: Follower[Generation] | None = None
 
     def run(self, watched: Watch) -> int:
         """See `run`."""
@@ -133,29 +134,46 @@ class _Parent:
                 self._now.open()
                 self._stands_by(self._now)
                 with (
-                    Follower(self._settings, self._made, self._adopted, self._reports.start) as follower,
+                    Follower(self._settings, self._candidate, self._adopted, self._reports.start) as follower,
                     watched(follower.edited, follower.refused),
                 ):
+                    self._follower = follower
                     return self._workers.run(self._stop)
         except Stopped:
             return 0
         finally:
             self._now.close()
 
-    def _made(self, settings: RouterSettings) -> Generation:
-        source, reports = bus_of(settings.source), self._reports
-        return Generation(settings, source, self._latest, reports.start, figures=reports.figures, routes=False)
+    def _made(self, settings: RouterSettings, *, asks: bool = False) -> Generation:
+        source, start = bus_of(settings.source), self._reports.start
+        return Generation(settings, source, self._latest, start, figures=self._reports.figures, routes=False, asks=asks)
+
+    def _candidate(self, settings: RouterSettings) -> Generation:
+        """It asks the queue as well: what a worker would find is found before a worker has left."""
+        return self._made(settings, asks=True)
 
     def _stands_by(self, opened: Generation) -> None:
-        self._reports.begin(opened.outputs.spots())
-        self._reports.start.forget_outputs_besides(opened.settings.streams)
+        self._counts(opened)
         opened.stand_by()
 
+    def _counts(self, opened: Generation) -> None:
+        self._reports.begin(opened.outputs.spots())
+        self._reports.start.forget_outputs_besides(opened.settings.streams)
+
     def _adopted(self, opened: Generation) -> bool:
-        """Returns once every worker has the settings."""
+        """Returns once every worker has the settings. Raises what a worker met with them; the previous ones are in force then."""
         self._stands_by(opened)
-        previous, self._now = self._now, opened
-        previous.close()
-        taken = self._workers.take_over(opened.settings)
-        self._reports.begin(opened.outputs.spots())  # without those of the workers that have left
+        try:
+            taken = self._workers.take_over(opened.settings, gives_way=self._has_news)
+        except BaseException:
+            self._counts(self._now)
+            opened.close()
+            raise
+        if taken:
+            previous, self._now = self._now, opened
+            previous.close()
+            self._counts(opened)  # without those of the workers that have left
         return taken
+
+    def _has_news(self) -> bool:
+        return self._follower is not None and self._follower.has_news

@@ -26,6 +26,7 @@ from common.retry import Backoff
 from router.awake import Awake
 from router.health import SILENT_SECONDS, Reports
 from router.settings import Latest, RouterSettings
+from router.takeover.rollout import STARTED_WITHIN, Rollout
 from router.tally import Figures
 
 STOP = b"S"
@@ -162,7 +163,7 @@ class Workers:
         latest: Latest | None = None,
     ) -> None:
         """`reports`: collects the workers' reports. `latest`: for each of them, see `wiring.run`."""
-        self._settings, self._fans_out = settings, bool(settings.route)
+        self._rollout = Rollout(settings)
         self._latest = latest
         self._reports = reports or Reports()
         self._command = command
@@ -171,8 +172,6 @@ class Workers:
         self._clock = clock
         self._workers = [_Worker(number) for number in range(1, settings.workers + 1)]
         self._begun = False
-        self._taking_over = threading.Condition()
-        self._over = False
         self._awake = Awake(clock, BLINK)
         self._ran = 0.0
 
@@ -200,18 +199,15 @@ class Workers:
             raise
         finally:
             self.kill()
-            with self._taking_over:
-                self._over = True
-                self._taking_over.notify_all()
+            self._rollout.looked(over=True)
 
-    def take_over(self, settings: RouterSettings) -> bool:
+    def take_over(self, settings: RouterSettings, *, gives_way: Callable[[], bool] = lambda: False) -> bool:
         """Replace the workers one after the other by workers with these settings, whose `workers` count no longer. Returns once all of them route, or
-        False at the end. For another thread than that of `run`."""
-        with self._taking_over:
-            self._settings, self._fans_out = settings, self._fans_out or bool(settings.route)
-            while not self._over and not all(each.started and each.settings is settings for each in self._workers):
-                self._taking_over.wait()
-            return not self._over
+        False at the end. For another thread than that of `run`. See `Rollout.take_over`."""
+        workers = self._workers
+        return self._rollout.take_over(
+            settings, lambda: all(each.started and each.settings is settings for each in workers), gives_way
+        )
 
     def kill(self) -> None:
         """End what still runs, at once."""
@@ -223,13 +219,14 @@ class Workers:
     def _start(self, worker: _Worker) -> None:
         level, format = logging_as_configured()
         worker.error, worker.figures, worker.began = None, None, self._clock()
-        worker.settings, worker.started, worker.leaving = self._settings, False, None
+        worker.settings, worker.started, worker.leaving = self._rollout.settings, False, None
         worker.spoke, worker.unheard = False, 0.0
         worker.process = process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         assert process.stdout is not None
-        order = WorkerOrder(worker.number, worker.settings, level, format, self._latest, self._begun, self._fans_out)
+        proven = self._begun and not self._rollout.trying
+        order = WorkerOrder(worker.number, worker.settings, level, format, self._latest, proven, self._rollout.fans_out)
         worker.listener = threading.Thread(
             target=self._listen,
             args=(worker, process.stdout, pickle.dumps(order)),
@@ -267,19 +264,23 @@ class Workers:
                     self._left(worker, status)
             else:
                 worker.unheard += self._ran - before
-                if (reason := worker.stuck()) is not None:
+                late = not worker.started and now - worker.began > STARTED_WITHIN
+                if late and self._rollout.refused(
+                    worker.settings, worker.number, None, f"was not ready in {STARTED_WITHIN:.0f} s"
+                ):
+                    worker.process.kill()  # the next look buries it
+                elif (reason := worker.stuck()) is not None:
                     self._replace(worker, reason)
 
     def _replace_for_settings(self) -> None:
         """Ask one worker with older settings to leave, once all others route."""
-        with self._taking_over:
-            self._taking_over.notify_all()
+        self._rollout.looked()
         leaving = next((worker for worker in self._workers if worker.leaving is not None), None)
         if leaving is not None:
             if leaving.process is not None and self._clock() - (leaving.leaving or 0.0) > self._grace:
                 leaving.process.kill()
             return
-        older = [worker for worker in self._workers if worker.process and worker.settings is not self._settings]
+        older = [worker for worker in self._workers if worker.process and worker.settings is not self._rollout.settings]
         if older and all(worker.started for worker in self._workers if worker is not older[0]):
             older[0].leaving = self._clock()
             self._ask_to_stop(older[0])
@@ -318,6 +319,11 @@ class Workers:
 
     def _mourn(self, worker: _Worker, status: int) -> None:
         error = worker.error
+        if self._rollout.refused(worker.settings, worker.number, error, f"ended with status {status}") or (
+            self._begun and worker.settings is not self._rollout.settings  # which were taken back, or are replaced
+        ):
+            worker.deaths, worker.again_at = 0, 0.0
+            return
         if error is not None and not isinstance(error, TransientError):
             raise error
         killed = error is None and status < 0 and worker.deaths + 1 < KILLED_AT_START

@@ -24,11 +24,15 @@ from router.tally import Tally
 AGAIN: Final = Backoff(first=2.0, longest=30.0)
 """Between two attempts to take the same edit over."""
 
+UNDONE_AGAIN: Final = 600.0
+"""The same for an edit that opened, and failed as it was handed over: each attempt costs a worker that routes."""
+
 ENDED_WITHIN: Final = 2.0
 """Seconds that a stop waits for an edit that is being opened; its calls are cut."""
 
 STAYS: Final = "the previous one stays in force, and this one is tried again by itself"
 CORRECT: Final = "correct the file; the previous configuration stays in force"
+WAITS: Final = "the changed configuration waits for a restart as a whole: {} cannot change while the router runs"
 WAITS_WHOLE: Final = "nothing of this edit is in force before that"
 
 log = structlog.get_logger(__name__)
@@ -76,7 +80,8 @@ class _Edit:
 
 
 class Follower(Generic[C]):
-    """`make` makes a candidate of settings, and opens nothing. `adopt` hands it over, and returns once it is in force, or False at a stop."""
+    """`make` makes a candidate of settings, and opens nothing. `adopt` hands it over, and returns once it is in force, or False at a stop;
+    what it raises has left the previous one in force, and `Stopped` means that it gave way to a newer edit."""
 
     def __init__(
         self,
@@ -89,13 +94,15 @@ class Follower(Generic[C]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._in_force = settings
+        self._waiting: str | None = None
+        """Why the last edit is not in force."""
         self._make, self._adopt = make, adopt
         self._tally = tally
         self._again, self._clock = again, clock
         self._guard = threading.Condition()
         self._news: _Edit | None = None
         self._opening: C | None = None
-        self._over = False
+        self._over = self._undone = False
         self._thread = threading.Thread(target=self._run, name="takeover", daemon=True)
 
     def __enter__(self) -> Follower[C]:
@@ -107,6 +114,11 @@ class Follower(Generic[C]):
             self._over = True
             self._abandon()
         self._thread.join(ENDED_WITHIN)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a newer edit waits."""
+        return self._news is not None
 
     def edited(self, settings: RouterSettings) -> None:
         """The file has changed to these. From any thread."""
@@ -125,10 +137,13 @@ class Follower(Generic[C]):
             self._opening.abandon()
         self._guard.notify_all()
 
+    def _pause(self, failures: int) -> float:
+        return max(self._again.delay(failures), UNDONE_AGAIN if self._undone else 0.0)
+
     def _run(self) -> None:
         wanted, failures, told = _Edit(None), 0, ""
         while not self._over:
-            if (news := self._next(None if wanted.settings is None else self._again.delay(failures))) is not None:
+            if (news := self._next(None if wanted.settings is None else self._pause(failures))) is not None:
                 wanted, failures, told = news, 0, ""
             try:
                 if wanted.settings is not None:
@@ -143,7 +158,7 @@ class Follower(Generic[C]):
                     told = str(error)
                     self._tell(error)
             else:
-                self._tally.not_in_force = wanted.fault
+                self._tally.not_in_force = wanted.fault if wanted.settings is None else self._waiting
                 wanted = _Edit(None, wanted.fault)
 
     def _next(self, seconds: float | None) -> _Edit | None:
@@ -166,15 +181,18 @@ class Follower(Generic[C]):
                 settings=list(decided.restart),
                 effect=WAITS_WHOLE if decided.whole else None,
             )
+        self._waiting = WAITS.format(", ".join(decided.restart)) if decided.whole else None
         if decided.settings is None:
             return
         began, changes = self._clock(), output_changes(self._in_force, decided.settings)
+        self._undone = False
         candidate = self._opened(decided.settings, {*changes.added, *changes.changed})
+        self._undone = True
         if not self._adopt(candidate):
             candidate.close()
             raise Stopped("asked to stop")
         self._tell_remarks(decided.settings)
-        self._in_force = decided.settings
+        self._in_force, self._undone = decided.settings, False
         self._tell_done(decided, changes, self._clock() - began)
 
     def _opened(self, settings: RouterSettings, changed: Collection[str]) -> C:

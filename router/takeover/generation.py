@@ -46,18 +46,22 @@ class Generation:
         figures: Callable[[], Figures] | None = None,
         routes: bool = True,
         fans_out: bool = False,
+        asks: bool = False,
     ) -> None:
         """`proven`: another process has routed. `figures`: of the whole router, where this process is its parent, which opens everything once and
-        does not route (`routes`). `fans_out`: also without routes, because sessions may say what the default output has.
+        does not route (`routes`). `asks`: it looks whether the queue can be
+        received from all the same. `fans_out`: also without routes, because sessions may say what the default output has.
         Raises PermanentError where a filter needs a library that is not installed."""
         self.settings = settings
         self.over = threading.Event()
         self._source, self._latest, self._tally = source, latest, tally
         self._pace = pace or Pace(batch=settings.batch)
         self._figures, self._routes = figures or tally.figures, routes
+        self._asks = routes or asks
         self._table = _routing(settings, always=fans_out)  # before anything is opened
         self.outputs = Outputs(settings, latest, tally, self.over, proven=proven)
         self._closing, self._closed = threading.Lock(), False
+        self._succeeded = False
 
     def open(self, changed: Collection[str] = (), *, provisioned: bool = False) -> None:
         """Provide queue and places, and open each once. Raises as `router.app.route`, and Stopped once `over`. `changed`: see `Outputs.open`.
@@ -71,7 +75,7 @@ class Generation:
         if not provisioned:
             self._open_all(changed)
             self._watch_fullness()
-        if self._routes:
+        if self._asks:
             self._tally.opening()
             with _stoppable(self.over, self._source):
                 self._find_queue()
@@ -95,11 +99,13 @@ class Generation:
 
     def stand_by(self) -> None:
         """Of a parent: close links, and try again what is unavailable, because a worker does so only with a message for it."""
+        self._forget_fullness()
         self.outputs.rest()
         self.outputs.keep(self.over)
 
     def run(self) -> int:
         """See `router.takeover.succession.Routing`."""
+        self._forget_fullness()
         settings, tally = self.settings, self._tally
         ahead = _ahead(settings)
 
@@ -119,16 +125,20 @@ class Generation:
             routing=self._table,
             ahead=ahead.bytes,
             news=News(settings, self._latest),
-            cut=self._cut_all,
+            cut=self.cut,
+            succeeded=lambda: self._succeeded,
         ).run()
 
     def abandon(self) -> None:
         self.over.set()
 
-    def cut(self) -> None:
-        self.outputs.cut_calls()
+    def hand_over(self) -> None:
+        """See `router.takeover.succession.Routing`."""
+        self._succeeded = True
+        self.over.set()
 
-    def _cut_all(self) -> None:
+    def cut(self) -> None:
+        """Also those to the queue: a session that is not given back yet would stay locked."""
         self._source.cut_calls()
         self.outputs.cut_calls()
 
@@ -140,6 +150,11 @@ class Generation:
                 self._closed = True
                 self.outputs.close()
                 self._source.close()
+
+    def _forget_fullness(self) -> None:
+        """Of the settings before these, where nobody looks any more."""
+        if self.settings.provision == "none":
+            self._tally.filled({}, {})
 
     def _watch_fullness(self) -> None:
         """In a thread of its own; `provision = "none"` makes no management call, and so knows nothing of it. The figures have topics added since."""

@@ -31,6 +31,10 @@ class Routing(Protocol):
         """Route until `over`: 0 when everything in flight was settled or given back in time."""
         ...
 
+    def hand_over(self) -> None:
+        """It ends, and another one waits for that."""
+        ...
+
     def cut(self) -> None:
         """End every call in flight."""
         ...
@@ -102,7 +106,7 @@ class Succession:
             if self._ended or self._stop.is_set():
                 return False
             began, self._next = self._clock(), new
-            self._now.over.set()
+            self._now.hand_over()
             while self._next is not None and not self._ended:
                 self._guard.wait()
             if self._next is not None:

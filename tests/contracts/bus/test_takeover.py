@@ -147,6 +147,46 @@ def test_an_output_that_is_added_gets_changes_from_then_on_and_one_that_is_remov
     assert max(got) <= after + 200
 
 
+def test_edits_leave_no_threads_behind(emulator: ServiceBusEmulator, far: ServiceBusEmulator) -> None:
+    both = to_both(emulator, far, ordering="key", slots=2)
+    put(emulator, [change(PERSONS, number, f"lane/{number % LANES}") for number in range(50)])
+    with routing(both) as (file, tally):
+        waited_for(lambda: left(emulator) == (0, 0))
+        counts = list[int]()
+        for number in range(13):
+            edited = both.model_copy(update={"slots": 2 + (number + 1) % 2})
+            file.take(edited)
+            waited_for(reloaded(tally, edited))
+            put(emulator, [change(PERSONS, 100 + number, "lane/0")])
+            waited_for(lambda: left(emulator) == (0, 0))
+            counts.append(sum(thread.name.startswith("courier-") for thread in threading.enumerate()))
+    assert max(counts) <= 2 * 2 * 2 * 3, counts
+
+
+def test_an_edit_that_only_a_worker_can_refuse_leaves_the_previous_one_in_force(
+    tmp_path: Path, emulator: ServiceBusEmulator
+) -> None:
+    with routing(settings(emulator, ordering="key")) as (_, tally):
+        waited_for(lambda: tally.figures().ready() is None)
+    router = Router(tmp_path, emulator, provision="none")
+    file = tmp_path / "dstream.hcl"
+    good = file.read_text()
+    head, source, tail = good.partition("source {")
+    try:
+        eventually(lambda: router.said.count("router started") == 2, router)
+        first = set(router.workers())
+        file.write_text(head + source + re.sub('SharedAccessKey=[^;"]*', "SharedAccessKey=d3Jvbmc=", tail, count=1))
+        eventually(lambda: "the previous one stays in force" in router.said, router)
+        assert set(router.workers()) == first
+        file.write_text(good.replace("sessions = 2", "sessions = 3"))
+        eventually(lambda: "configuration reloaded" in router.said, router)
+        router.process.terminate()
+        assert router.wait() == 0
+    finally:
+        router.process.kill()
+        router.process.wait()
+
+
 @pytest.mark.parametrize("edits", [30])
 def test_edits_in_quick_succession_under_load_lose_nothing(
     emulator: ServiceBusEmulator, far: ServiceBusEmulator, edits: int

@@ -205,6 +205,9 @@ class Routes:
         self._diary.append(f"{self._name} ends")
         return self._status
 
+    def hand_over(self) -> None:
+        self.over.set()
+
     def cut(self) -> None:
         self._diary.append(f"{self._name} cut")
 
