@@ -9,7 +9,7 @@ from typing import Any
 
 from desk.status import Stages
 from desk.watching.overview import Console
-from desk.watching.scraping import Scraper
+from desk.watching.scraping import Scraper, Stage
 from desk.watching.stores import Stores, names_of
 from desk.watching.watch import Questions, StoresWatching
 
@@ -28,14 +28,14 @@ def watching_of(
 
     It looks while its context is open; `stop` ends questions that are under way. Raises ConfigurationError.
     """
-    ports = list(scrape) or local_ports(stages)
+    ports: dict[str, Stage] = dict.fromkeys(scrape, "unknown") or local_ports(stages)
     stores = Stores(stages, stop or threading.Event())
     questions = Questions(
         stores.tables,
         stores.queue,
         stores.topics,
         stores.capture,
-        Scraper(ports).look if ports else None,
+        Scraper(list(ports), ports).look if ports else None,
         stores.close,
     )
     unwatched = [] if scrape else [name for name, each in _named(stages) if each.health is None]
@@ -43,14 +43,14 @@ def watching_of(
     return StoresWatching(questions, console, look_every=look_every)
 
 
-def local_ports(stages: Stages) -> list[str]:
-    """The health ports of the stages, as a process on this machine reaches them."""
-    blocks = [each.health for _, each in _named(stages)]
-    return [f"http://{_host(block.host)}:{block.port}" for block in blocks if block is not None]
+def local_ports(stages: Stages) -> dict[str, Stage]:
+    """The health ports of the stages, as a process on this machine reaches them, and whose they are."""
+    blocks = [(name, each.health) for name, each in _named(stages)]
+    return {f"http://{_host(block.host)}:{block.port}": name for name, block in blocks if block is not None}
 
 
-def _named(stages: Stages) -> list[tuple[str, Any]]:
-    both = (("ingester", stages.ingester), ("router", stages.router))
+def _named(stages: Stages) -> list[tuple[Stage, Any]]:
+    both: tuple[tuple[Stage, Any], ...] = (("ingester", stages.ingester), ("router", stages.router))
     return [(name, each) for name, each in both if each is not None]
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 from common.errors import DStreamError
 from common.in_time import begun
@@ -16,6 +17,8 @@ from common.observability.metrics import Reading, readings
 from common.unread import Unread
 from desk.documents.overview import Process
 from desk.watching.fetching import SECONDS, Target, fetched, place_of, targets_of
+
+Stage = Literal["ingester", "router", "unknown"]
 
 _MOST = 64
 """Ports that are read."""
@@ -54,29 +57,42 @@ class Scraped:
 
 
 class Scraper:
-    """`urls`: as `http://ingester:8080`. Raises ConfigurationError for one that cannot be right."""
+    """`urls`: as `http://ingester:8080`. `stages`: whose ports they are, where that is known. Raises ConfigurationError for one that cannot be
+    right."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], stages: Mapping[str, Stage] | None = None) -> None:
         self._places = list(dict.fromkeys(place_of(url) for url in urls))
+        self._stages = {place_of(url): stage for url, stage in (stages or {}).items()}
+        self._seen: dict[str, Stage] = {}
 
     def look(self, unread: list[Unread]) -> Sequence[Scraped]:
         """In the order of the addresses. A port that does not answer is a process that is not reached."""
-        targets, lost = list[Target](), list[Scraped]()
+        targets, lost, whose_lost = dict[Target, Stage](), list[Scraped](), list[Stage]()
         for host, port in self._places:
             try:
-                targets += targets_of(host, port)
+                targets |= dict.fromkeys(targets_of(host, port), self._stages.get((host, port), "unknown"))
             except DStreamError as error:
                 lost.append(_unreached(f"{host}:{port}", error.message))
-        targets = list(dict.fromkeys(targets))
+                whose_lost.append(self._stages.get((host, port), "unknown"))
         if len(targets) > _MOST:
             unread.append(Unread("health ports", f"only {_MOST} of {len(targets)} are read"))
-        looks = [(target, begun(partial(_scraped, target), name="scraping")) for target in targets[:_MOST]]
+        looks = [(target, begun(partial(_scraped, target), name="scraping")) for target in list(targets)[:_MOST]]
+        whose = [targets[target] for target, _ in looks]
         wait([future for _, future in looks], _ALL_SECONDS)
         found = [
             future.result() if future.done() else _unreached(str(target), f"no answer within {_ALL_SECONDS:g} s")
             for target, future in looks
         ]
-        return [*found, *lost]
+        return [self._named(each, known) for each, known in zip([*found, *lost], [*whose, *whose_lost], strict=True)]
+
+    def _named(self, scraped: Scraped, known: Stage) -> Scraped:
+        """One that is not reached is what it was, or what it should be."""
+        process = scraped.process
+        if process.stage != "unknown":
+            self._seen[process.address] = process.stage
+            return scraped
+        stage = self._seen.get(process.address, known)
+        return replace(scraped, process=process.model_copy(update={"stage": stage}))
 
 
 def _unreached(address: str, why: str) -> Scraped:

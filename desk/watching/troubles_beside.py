@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from desk.documents.overview import Entity, Trouble
+from desk.documents.overview import Entity, Process, Trouble
 from desk.watching.entities import DEFAULT, path_of
 from desk.watching.scraping import Scraped
 from desk.watching.seen import Seen
@@ -76,7 +76,7 @@ def _of_capture(seen: Seen) -> Iterator[Trouble]:
 
 def _of_processes(seen: Seen) -> Iterator[Trouble]:
     waiting = 0 if seen.queue is None else seen.queue.active or 0
-    routers = [each for each in seen.processes if each.process.stage == "router" and each.process.reached]
+    routers = [each for each in seen.processes if each.process.stage == "router"]
     if seen.scrapes and waiting and not routers:
         yield Trouble(
             severity="critical",
@@ -94,8 +94,12 @@ def _of_processes(seen: Seen) -> Iterator[Trouble]:
             entity="queue",
             alert="DStreamQueueGrows",
         )
+    gone = _gone(seen)
+    for stage, lost in gone.items():
+        yield _none_reached(stage, lost, waiting)
     for each in seen.processes:
-        yield from _of_process(each)
+        if each.process.stage not in gone:
+            yield from _of_process(each)
     for stage in seen.unwatched:
         yield Trouble(
             severity="warning",
@@ -103,6 +107,27 @@ def _of_processes(seen: Seen) -> Iterator[Trouble]:
             cause=f"no health port of the {stage} is configured, so that nobody sees here whether it runs",
             remedy=f"add health {{ port = {_PORTS[stage]} }} to its block and restart it, or give this console its address (--scrape)",
         )
+
+
+def _gone(seen: Seen) -> dict[str, list[Process]]:
+    """Of each stage that has processes of which none is reached, all of them."""
+    of: dict[str, list[Process]] = {}
+    for each in seen.processes:
+        of.setdefault(each.process.stage, []).append(each.process)
+    of.pop("unknown", None)
+    return {stage: found for stage, found in of.items() if not any(each.reached for each in found)}
+
+
+def _none_reached(stage: str, lost: Sequence[Process], waiting: int) -> Trouble:
+    why = lost[0].text or "its health port does not answer"
+    stays = f"; {waiting:,} messages wait in the queue" if waiting and stage == "router" else ""
+    return Trouble(
+        severity="critical",
+        what=f"no {stage} answers",
+        cause=f"0 of {len(lost)} ready: {why}{stays}",
+        remedy=f"start the {stage}; if one runs, correct the address of its health port (--scrape)",
+        alert="DStreamRouterDown" if stage == "router" else "DStreamNotScraped",
+    )
 
 
 def _of_process(scraped: Scraped) -> Iterator[Trouble]:

@@ -80,6 +80,9 @@ def test_an_ingester_and_a_router_say_what_they_are_and_how_they_are() -> None:
 
 
 def test_nobody_there_is_a_process_that_is_not_reached() -> None:
+    url = f"http://127.0.0.1:{_free_port()}"
+    [named] = Scraper([url], {url: "router"}).look([])
+    assert (named.process.stage, named.process.reached) == ("router", False)
     [found] = Scraper([f"http://127.0.0.1:{_free_port()}"]).look([])
     assert (found.process.reached, found.process.stage) == (False, "unknown")
     assert "Connection refused" in (found.process.text or "")

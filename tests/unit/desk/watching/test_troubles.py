@@ -70,9 +70,27 @@ CASES: list[tuple[Seen, str, str | None, str]] = [
     ),
     (
         Seen(processes=[Scraped(_process(reached=False, ready=None, text="connection refused"))]),
+        "critical",
+        "DStreamRouterDown",
+        "0 of 1 ready: connection refused",
+    ),
+    (
+        Seen(processes=[Scraped(_process(stage="unknown", reached=False, ready=None, text="connection refused"))]),
         "warning",
         "DStreamNotScraped",
         "connection refused",
+    ),
+    (
+        Seen(processes=[Scraped(_process()), Scraped(_process(address="b", reached=False, text="no answer"))]),
+        "warning",
+        "DStreamNotScraped",
+        "no answer",
+    ),
+    (
+        Seen(queue=QUEUE, scrapes=True, processes=[Scraped(_process(reached=False, ready=None, text="no answer"))]),
+        "critical",
+        "DStreamRouterDown",
+        "0 of 1 ready: no answer; 5 messages wait",
     ),
     (
         Seen(
