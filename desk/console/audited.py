@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from common.errors import ConfigurationError, DStreamError, unforeseen
 from common.observability import logs
-from desk.console.limits import Limits
+from desk.console.brief import brief, text
+from desk.console.limits import Limits, network_of
 from desk.console.refusals import AuditUnavailable, NotAllowed
 from desk.desk import Actor, Audit, Configuring, Conflict, DeadLetters, Desk, NotFound, SnapshotChange, Tables
 from desk.documents.configuring import Configuration, Edit, Output, OutputOrder, Source, SourceOrder
@@ -63,7 +64,7 @@ class Keeper:
     ) -> T:
         """What `act` returns. `goes_on`: in the background, and what came of it is written there. Raises NotAllowed, TooMany or
         AuditUnavailable: then it was not called."""
-        self.limits.changes.take(actor.who if actor.address is None else f"{actor.who} at {actor.address}")
+        self.limits.changes.take(actor.who if actor.address is None else f"{actor.who} at {network_of(actor.address)}")
         if dry_run:
             return act()
         if not self.allow_changes:
@@ -86,7 +87,14 @@ class Keeper:
         self, actor: Actor, action: str, target: str, outcome: Any, reason: str | None, details: dict[str, Any]
     ) -> None:
         try:
-            self.audit.write(actor, action, target[:600], outcome, reason=reason, **details)
+            self.audit.write(
+                actor,
+                action,
+                text(target, 600),
+                outcome,
+                reason=None if reason is None else text(reason, 1000),
+                **brief(details),
+            )
         except DStreamError as error:
             raise AuditUnavailable(
                 f"the audit log cannot be written, so nothing was changed: {error.message}", hint=error.hint
@@ -97,7 +105,14 @@ class Keeper:
     ) -> None:
         """The change is made, or not; a person must learn of it even if the log cannot."""
         try:
-            self.audit.write(actor, action, target[:600], outcome, reason=reason, **details)
+            self.audit.write(
+                actor,
+                action,
+                text(target, 600),
+                outcome,
+                reason=None if reason is None else text(reason, 1000),
+                **brief(details),
+            )
         except DStreamError as error:
             log.error(
                 "end of a change not written to the audit log",

@@ -44,14 +44,6 @@ class Limit:
                 raise TooMany(f"too many {self.what} from {client}", after=after, hint="ask less often")
             self._keep(client, left - 1)
 
-    def check(self, client: str) -> None:
-        """As `take`, without taking: for what counts only when it fails."""
-        with self._lock:
-            left = self._refilled(client)
-        if left < 1:
-            after = (1 - left) / self.rate.per_second
-            raise TooMany(f"too many {self.what} from {client}", after=after, hint="wait, then try again")
-
     def _refilled(self, client: str) -> float:
         now = self.now()
         left, at = self._left.get(client, (float(self.rate.burst), now))
@@ -74,18 +66,22 @@ class Limits:
 
 
 def network_of(address: str) -> str:
-    """Of an IPv6 address the network of 64 bits: one person has all of it."""
+    """Of an IPv6 address the network of 64 bits, of this machine's addresses all: one person has them."""
     try:
         found = ip_address(address)
     except ValueError:
         return address
     if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
         return f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    if found.is_loopback:
+        return "127.0.0.0/8"
     return address
 
 
 def client_of(address: str, found: Identity | None) -> str:
-    """Behind a proxy the person, as all have one address."""
+    """Behind a proxy the person, and without a token the account of this machine, as all have one address."""
+    if found is not None and found.subject == "local":
+        return f"account {found.who}"
     if found is not None and found.subject.startswith("proxy "):
         return found.subject
     return network_of(address)

@@ -1,9 +1,13 @@
-"""The tokens of a file, read again when it has changed. Compares in constant time; no token is in an error or a log."""
+"""The tokens of a file, read again when it has changed; one that is emptied or removed lets nobody in.
+
+Compares in constant time; no token is in an error or a log.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -46,7 +50,7 @@ def fingerprint(token: str) -> bytes:
 
 @dataclass(slots=True)
 class TokenFile:
-    """Callable from any thread. While the file cannot be read, what it said last holds."""
+    """Callable from any thread. While the file is there and cannot be read, what it said last holds; if it is gone or empty, nothing does."""
 
     path: Path
     now: Callable[[], float] = time.monotonic
@@ -61,6 +65,10 @@ class TokenFile:
         with self._lock:
             try:
                 self._read()
+                if self.path.stat().st_mode & stat.S_IROTH:
+                    log.warning(
+                        "anybody on this machine may read the token file", path=str(self.path), hint="chmod 600"
+                    )
             except OSError as error:
                 raise ConfigurationError([f"reading the token file {self.path}: {error.strerror}"]) from error
 
@@ -84,7 +92,18 @@ class TokenFile:
         try:
             if self._identity() == self._seen:
                 return
+            if not self._text().strip():
+                raise FileNotFoundError(2, "it is empty")
             self._read()
+        except FileNotFoundError as error:
+            if self._known or self._seen is not None:
+                log.warning(
+                    "token file gone or empty; nobody is let in",
+                    path=str(self.path),
+                    error=error.strerror,
+                    hint="write it again, with one token a line",
+                )
+            self._known, self._seen = (), None
         except (OSError, ConfigurationError) as error:
             if not self._broken:
                 why = error.strerror if isinstance(error, OSError) else str(error)
@@ -105,7 +124,9 @@ class TokenFile:
 
     def _read(self) -> None:
         identity = self._identity()
-        with self.path.open("rb") as file:
-            text = file.read(_LARGEST).decode("utf-8", "replace")
-        self._known = tuple(map(fingerprint, tokens_of(text)))
+        self._known = tuple(map(fingerprint, tokens_of(self._text())))
         self._seen, self._looked = identity, self.now()
+
+    def _text(self) -> str:
+        with self.path.open("rb") as file:
+            return file.read(_LARGEST).decode("utf-8", "replace")

@@ -295,7 +295,7 @@ def test_two_hundred_streams_are_served_and_too_many_are_refused() -> None:
     async def many(port: int) -> list[str]:
         return await asyncio.gather(*(_stream(port, 5) for _ in range(210)))
 
-    with running(tables=20, look_every=0.5, events=Events(most=200)) as console:
+    with running(tables=20, look_every=0.5, events=Events(most=200, most_each=200)) as console:
         time.sleep(1)
         found = asyncio.run(many(console.port))
         served = [each for each in found if each.startswith("HTTP/1.1 200")]

@@ -5,7 +5,6 @@ There are no sessions here, and no pages: a cookie proves nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 from uuid import uuid4
@@ -13,7 +12,7 @@ from uuid import uuid4
 from desk.console.access import Access
 from desk.console.guard import Asked, Identity, identity
 from desk.console.limits import Limits, client_of, network_of
-from desk.console.refusals import TooMany, Unauthenticated
+from desk.console.refusals import Unauthenticated
 from desk.desk import Actor
 
 
@@ -61,17 +60,13 @@ class Admission:
         return self.user_at(address_of(peer), int(port) if port.isdecimal() else 0)
 
     def _identity(self, asked: Asked) -> Identity:
-        """Wrong tokens are counted; the refusal says why, even when it is the last that is counted."""
+        """Wrong tokens are counted. A right one is never refused for the wrong ones of others at its address."""
         guesses = asked.one("authorization") is not None and self.access.login
-        network = network_of(asked.address)
-        if guesses:
-            self.limits.logins.check(network)
         try:
             return identity(self.access, asked, _Tokens(self.matches), self.local_user)
         except Unauthenticated:
             if guesses:
-                with suppress(TooMany):
-                    self.limits.logins.take(network)
+                self.limits.logins.take(network_of(asked.address))
             raise
 
 

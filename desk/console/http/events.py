@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 
 HEARTBEAT_SECONDS: Final = 15.0
 MOST_READERS: Final = 256
+MOST_OF_A_CLIENT: Final = 16
 _KEPT_LOOKS: Final = 24
 _UNREAD: Final = 64
 """Events that a reader may be behind."""
@@ -46,9 +47,11 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Reader:
-    """One stream. None in the queue: it is over."""
+    """One stream. None in the queue: it is over. `first`: what it gets at once, however much that is."""
 
     loop: asyncio.AbstractEventLoop
+    client: str = ""
+    first: Sequence[Event] = ()
     queue: asyncio.Queue[Event | None] = field(default_factory=lambda: asyncio.Queue(_UNREAD))
 
     def put(self, events: Sequence[Event | None]) -> None:
@@ -78,8 +81,9 @@ class Events:
     """`start` begins one thread, which looks at the desk's memory; readers come and go in the loop's thread."""
 
     most: int = MOST_READERS
+    most_each: int = MOST_OF_A_CLIENT
     heartbeat: float = HEARTBEAT_SECONDS
-    _readers: set[Reader] = field(default_factory=set)
+    _readers: dict[Reader, None] = field(default_factory=dict)
     _kept: deque[tuple[int, tuple[Event, ...]]] = field(default_factory=lambda: deque(maxlen=_KEPT_LOOKS))
     _seen: Seen = field(default_factory=Seen)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -97,7 +101,7 @@ class Events:
         """End all streams, so that a stop need not wait for them."""
         self._stop.set()
         with self._lock:
-            readers, self._readers = list(self._readers), set()
+            readers, self._readers = list(self._readers), {}
         for reader in readers:
             reader.loop.call_soon_threadsafe(reader.put, [None])
 
@@ -131,25 +135,35 @@ class Events:
         for reader in readers:
             reader.loop.call_soon_threadsafe(reader.put, events)
 
-    def open(self, last: int | None) -> Reader:
-        """Raises Busy when there are too many."""
-        reader = Reader(asyncio.get_running_loop())
+    def open(self, last: int | None, client: str = "") -> Reader:
+        """Raises Busy when `client` has too many. When all have too many, the oldest of who has most is let go."""
         with self._lock:
-            if self._stop.is_set() or len(self._readers) >= self.most:
+            own = sum(each.client == client for each in self._readers)
+            if self._stop.is_set() or own >= self.most_each:
                 raise Busy("too many streams of events are open", after=10, hint="close other pages of the console")
-            self._readers.add(reader)
-            reader.put(self._missed(last))
+            if len(self._readers) >= self.most:
+                busiest, _ = Counter(each.client for each in self._readers).most_common(1)[0]
+                oldest = next(each for each in self._readers if each.client == busiest)
+                del self._readers[oldest]
+                oldest.loop.call_soon_threadsafe(oldest.put, [None])
+            reader = Reader(asyncio.get_running_loop(), client, self._missed(last))
+            self._readers[reader] = None
         return reader
 
-    def _missed(self, last: int | None) -> list[Event | None]:
+    def _missed(self, last: int | None) -> list[Event]:
         if last is not None and self._kept and self._kept[0][0] <= last + 1 and last <= self._seen.number:
-            return [event for number, events in self._kept if number > last for event in events]
-        return list(whole(self._seen))
+            missed = [event for number, events in self._kept if number > last for event in events]
+            if len(missed) <= _UNREAD:
+                return missed
+        return whole(self._seen)
 
     async def lines(self, reader: Reader) -> AsyncIterator[str]:
         """What is sent, until the reader is gone or let go."""
         try:
             yield f"retry: {_AGAIN_MS}\n\n"
+            for first in reader.first:
+                yield first.line()
+            reader.first = ()
             while True:
                 try:
                     event = await asyncio.wait_for(reader.queue.get(), self.heartbeat)
@@ -161,7 +175,7 @@ class Events:
                 yield event.line()
         finally:
             with self._lock:
-                self._readers.discard(reader)
+                self._readers.pop(reader, None)
 
 
 def read_operations(desk: Desk) -> Sequence[Any]:

@@ -136,14 +136,11 @@ class Gate:
 
     def _identity(self, asked: Asked, *, open: bool) -> Identity | None:
         guesses = asked.one("authorization") is not None and self.served.access.login
-        network = network_of(asked.address)
-        if guesses:
-            self.served.limits.logins.check(network)
         try:
             return identity(self.served.access, asked, self.knowledge, self.served.local_user)
         except Unauthenticated:
             if guesses:
-                self.served.limits.logins.take(network)
+                self.served.limits.logins.take(network_of(asked.address))
             if open:
                 return None
             raise

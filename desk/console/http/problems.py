@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError, unforeseen
+from common.observability.logs import masked
 from desk.console.refusals import AuditUnavailable, Busy, Missing, NotAllowed, Overdue, TooMany, Unauthenticated
 from desk.desk import Conflict, NotFound
 from desk.documents.shape import Document
@@ -102,8 +103,8 @@ def _problem(status: int, word: str, title: str, detail: str, remedy: str | None
         type=f"about:blank#{word}",
         title=title,
         status=status,
-        detail=detail[:4000],
-        remedy=remedy,
+        detail=masked(detail)[:4000],
+        remedy=None if remedy is None else masked(remedy)[:4000],
         request=request,
     )
 
@@ -111,7 +112,9 @@ def _problem(status: int, word: str, title: str, detail: str, remedy: str | None
 def _unlike_its_description(error: RequestValidationError, request: str) -> Problem:
     """With where and what, but not with what was given: it may be a secret."""
     faults = [
-        Fault(where=".".join(str(part)[:100] for part in each["loc"])[:400], what=str(each["msg"])[:400])
+        Fault(
+            where=masked(".".join(str(part)[:100] for part in each["loc"]))[:400], what=masked(str(each["msg"]))[:400]
+        )
         for each in error.errors()[:20]
     ]
     detail = "; ".join(f"{fault.where}: {fault.what}" for fault in faults[:3]) or "it is not as described"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Request
 from starlette.responses import StreamingResponse
 
+from desk.console.guard import Identity
 from desk.console.http.problems import described
 from desk.console.http.served import At
+from desk.console.limits import client_of
 
 router = APIRouter(tags=["events"])
 
@@ -24,12 +26,17 @@ router = APIRouter(tags=["events"])
         **described(),
     },
 )
-async def events(at: At, last_event_id: Annotated[str | None, Header(max_length=40)] = None) -> StreamingResponse:
+async def events(
+    at: At, request: Request, last_event_id: Annotated[str | None, Header(max_length=40)] = None
+) -> StreamingResponse:
     """`overview`: an Overview. `tables`: `{"complete", "items", "gone"}`, the tables that have changed; with `complete`, all that a page
     knew before is void. `operations`: `{"items"}`. A line every 15 seconds shows that the stream lives."""
     last = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() else None
     at.events.start(at.desk)
-    reader = at.events.open(last)
+    found: Identity = request.state.identity
+    person = found.subject.startswith("session ")  # many may have one address
+    client = found.subject if person else client_of(request.state.address, found)
+    reader = at.events.open(last, client)
     return StreamingResponse(
         at.events.lines(reader), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
     )

@@ -56,8 +56,10 @@ def test_addresses_of_one_ipv6_network_guess_together() -> None:
         with pytest.raises(Unauthenticated):
             admission.of("m", [("authorization", "Bearer wrong")], f"ipv6:%5B2001:db8::{last}%5D:1")
     with pytest.raises(TooMany, match="failed logins"):
-        admission.of("m", [("authorization", "Bearer right")], "ipv6:%5B2001:db8::3%5D:1")
-    assert admission.of("m", [("authorization", "Bearer right")], "ipv6:%5B2001:db8:0:1::3%5D:1").who == "token"
+        admission.of("m", [("authorization", "Bearer wrong")], "ipv6:%5B2001:db8::3%5D:1")
+    with pytest.raises(Unauthenticated):
+        admission.of("m", [("authorization", "Bearer wrong")], "ipv6:%5B2001:db8:0:1::3%5D:1")
+    assert admission.of("m", [("authorization", "Bearer right")], "ipv6:%5B2001:db8::3%5D:1").who == "token"
 
 
 def test_a_call_without_a_token_is_no_guess() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import pytest
@@ -209,3 +210,22 @@ def test_the_log_has_where_changes_go_and_no_secret() -> None:
     assert begun.details["removed"] == ["tls"]
     assert begun.details["routes"] == ["from: ['*.*']; to: ['evil']; topic: all"]
     assert ended.details == {"why": "PermanentError router.output.a.url"}
+
+
+def test_a_refused_order_of_half_a_megabyte_is_a_short_line_without_secrets() -> None:
+    desk = audited(desk_of(world()), allow_changes=False, limits=Limits())
+    order = OutputOrder(name="n" * 90, type="kafka", settings={f"{'s' * 3000}{each}": "v" for each in range(150)})
+    with pytest.raises(NotAllowed):
+        desk.configuring.put_output(order, None, ACTOR, new=True)
+    assert isinstance(desk.audit, FakeAudit)
+    assert len(desk.audit.written[-1].model_dump_json()) < 6000
+
+
+def test_addresses_of_this_machine_have_one_limit() -> None:
+    limits = Limits(changes=Limit("changes", Rate(per_second=0.001, burst=2)))
+    desk = audited(desk_of(world()), allow_changes=False, limits=limits)
+    for last in range(2):
+        with pytest.raises(NotAllowed):
+            desk.tables.pause("dbo.T", PauseOrder(), replace(ACTOR, address=f"127.0.0.{last + 1}"))
+    with pytest.raises(TooMany):
+        desk.tables.pause("dbo.T", PauseOrder(), replace(ACTOR, address="127.9.9.9"))

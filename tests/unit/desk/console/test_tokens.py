@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,17 +59,33 @@ def test_a_file_that_cannot_be_read_for_a_while_changes_nothing(
     tokens = TokenFile(path, clock)
     tokens.load()
     for _ in range(3):
-        path.unlink(missing_ok=True)
+        path.write_text("short")
         clock.time += 2
         assert tokens.matching(FIRST)
-    path.write_text("")
-    clock.time += 2
-    assert tokens.matching(FIRST)
     path.write_text(SECOND)
     clock.time += 2
     assert not tokens.matching(FIRST)
     assert tokens.matching(SECOND)
     assert FIRST not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("gone", [lambda path: path.unlink(), lambda path: path.write_text("\n")])
+def test_a_file_that_is_removed_or_emptied_lets_nobody_in(
+    tmp_path: Path, gone: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, clock = tmp_path / "token", Clock()
+    path.write_text(FIRST)
+    tokens = TokenFile(path, clock)
+    tokens.load()
+    cookie = Sessions().begin(fingerprint(FIRST))
+    for _ in range(2):
+        gone(path) if path.exists() else None
+        clock.time += 2
+        assert not tokens.matching(FIRST)
+        assert not Sessions().holds(cookie, tokens.known())
+    path.write_text(FIRST)
+    clock.time += 2
+    assert tokens.matching(FIRST)
 
 
 def test_a_missing_file_is_a_mistake_at_the_start(tmp_path: Path) -> None:
@@ -138,7 +155,7 @@ def test_a_limit_is_a_burst_and_then_a_rate() -> None:
     clock.time += 0.5
     limit.take("a")
     with pytest.raises(TooMany):
-        limit.check("a")
+        limit.take("a")
 
 
 def test_limits_of_many_clients_take_bounded_memory() -> None:
