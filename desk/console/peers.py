@@ -10,8 +10,10 @@ import os
 import pwd
 import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,12 +30,15 @@ _ELSE: Final = "give --token-file FILE: then whoever has the token comes in"
 End = tuple[str, int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Peers:
     """`own`: the account of this process. Callable from any thread."""
 
     own: int
     net: Path = NET
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _read_at: float = float("-inf")
+    _read: tuple[str, ...] = ()
 
     @cached_property
     def works(self) -> bool:
@@ -70,12 +75,21 @@ class Peers:
         try:
             return {
                 each.account
-                for text in self._texts()
+                for text in self._since(time.monotonic())
                 for each in ends_of(text, peer[1])
                 if _same(each.own[0], peer[0]) and port in (None, each.other[1])
             }
         except OSError:
             return set()
+
+    def _since(self, asked: float) -> tuple[str, ...]:
+        """The tables as they were at `asked` or later. One reading, of milliseconds, serves all who wait for it."""
+        with self._lock:
+            if self._read_at <= asked:
+                began = time.monotonic()
+                self._read = tuple(self._texts())
+                self._read_at = began
+            return self._read
 
     def _texts(self) -> Iterator[str]:
         yield (self.net / "tcp").read_text("ascii")

@@ -293,7 +293,7 @@ def test_a_quiet_stream_shows_that_it_lives() -> None:
 
 def test_two_hundred_streams_are_served_and_too_many_are_refused() -> None:
     async def many(port: int) -> list[str]:
-        return await asyncio.gather(*(_stream(port, 5) for _ in range(210)))
+        return await asyncio.gather(*(_stream(port, 9) for _ in range(210)))
 
     with running(tables=20, look_every=0.5, events=Events(most=200, most_each=200)) as console:
         time.sleep(1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -81,6 +82,8 @@ class Gate:
     served: Served
     body_seconds: float = _BODY_SECONDS
     knowledge: Knowledge = field(init=False)
+    lookups: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(64, "console-account"))
+    """Many, as all who wait share one reading."""
 
     def __post_init__(self) -> None:
         self.knowledge = Knowledge(self.served)
@@ -131,7 +134,9 @@ class Gate:
         kept: dict[str, str] = scope["state"].setdefault(CONNECTION, {})
         if "user" not in kept:
             client, server = scope.get("client") or ("unknown", 0), scope.get("server") or ("unknown", None)
-            kept["user"] = await asyncio.to_thread(self.served.user_at, (client[0], client[1]), server[1])
+            kept["user"] = await asyncio.get_running_loop().run_in_executor(
+                self.lookups, self.served.user_at, (client[0], client[1]), server[1]
+            )
         return kept["user"]
 
     def _identity(self, asked: Asked, *, open: bool) -> Identity | None:

@@ -214,7 +214,9 @@ def test_the_log_has_where_changes_go_and_no_secret() -> None:
 
 def test_a_refused_order_of_half_a_megabyte_is_a_short_line_without_secrets() -> None:
     desk = audited(desk_of(world()), allow_changes=False, limits=Limits())
-    order = OutputOrder(name="n" * 90, type="kafka", settings={f"{'s' * 3000}{each}": "v" for each in range(150)})
+    order = OutputOrder(
+        name="n" * 90, dry_run=False, type="kafka", settings={f"{'s' * 3000}{each}": "v" for each in range(150)}
+    )
     with pytest.raises(NotAllowed):
         desk.configuring.put_output(order, None, ACTOR, new=True)
     assert isinstance(desk.audit, FakeAudit)
