@@ -108,6 +108,8 @@ class Login:
         return f"connecting to SQL Server {self.where}"
 
     def _attempt(self, *, proven: bool) -> Any:
+        if said := _words.held(self._key):
+            raise refused(said, self._doing, self._who, self._address.database, proven=proven)
         end = time.monotonic() + self._seconds
         host, port, name = self._way(end)
         try:
@@ -117,7 +119,7 @@ class Login:
                 driver_file(self._address.host, self._told(host, port, name), self._left(end)),
             ):
                 opened = self._driver(port, end, self._address.user, self._address.password.get_secret_value())
-                _words.forget(self._key(port))
+                _words.forget(self._key)
                 return opened
         except pymssql.Error as error:
             if patience.over is not None:
@@ -250,12 +252,14 @@ class Login:
         )
 
     def _refused(self, port: int, *, proven: bool) -> DStreamError:
-        said = _words.of(self._key(port), lambda: self._said(port))
+        said = _words.of(self._key, lambda: self._said(port))
+        _words.refused(self._key, said)
         return refused(said, self._doing, self._who, self._address.database, proven=proven)
 
-    def _key(self, port: int) -> Hashable:
+    @property
+    def _key(self) -> Hashable:
         address = self._address
-        return address.host, port, address.user, address.password, address.database
+        return address.host, address.instance, address.port, address.user, address.password, address.database
 
     def _said(self, port: int) -> Sequence[Refusal]:
         address = self._address

@@ -55,6 +55,10 @@ _LOGIN_FAILED = 18456
 _ASKED_AGAIN = 60.0
 """Seconds."""
 
+_OF_DATABASE = frozenset({916, 4060})
+_AT_ONCE, _FIRST, _LONGEST = 2, 5.0, 300.0
+"""Refusals that are followed by no pause, and seconds of the first and the longest one."""
+
 
 class Words:
     """The latest answers to logins whose user or password was refused. Thread-safe.
@@ -67,6 +71,8 @@ class Words:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[Hashable, tuple[float, Sequence[Refusal]]] = {}
+        self._held: dict[Hashable, tuple[int, float, Sequence[Refusal]]] = {}
+        """How often a login was refused in a row, until when it is not tried again, and with which words it was refused."""
         self._guard = threading.Lock()
 
     def of(self, login: Hashable, ask: Callable[[], Sequence[Refusal]]) -> Sequence[Refusal]:
@@ -81,10 +87,28 @@ class Words:
                 self._known[login] = self._clock(), said
         return said
 
+    def refused(self, login: Hashable, said: Sequence[Refusal]) -> None:
+        """The server has answered a login with `said`. From the third refusal in a row on, all parts of the process wait, twice as long each
+        time. A database that cannot be opened is no such refusal: it counts towards no lockout."""
+        numbers = {refusal.number for refusal in said}
+        if _LOGIN_FAILED not in numbers or numbers & _OF_DATABASE:
+            return
+        with self._guard:
+            times = self._held.get(login, (0, 0.0, ()))[0] + 1
+            pause = 0.0 if times <= _AT_ONCE else min(_LONGEST, _FIRST * 2.0 ** min(times - _AT_ONCE - 1, 32))
+            self._held[login] = times, self._clock() + pause, said
+
+    def held(self, login: Hashable) -> Sequence[Refusal]:
+        """What the server said last of a login that must not be tried now; empty for one that may."""
+        with self._guard:
+            _, until, said = self._held.get(login, (0, 0.0, ()))
+            return said if self._clock() < until else ()
+
     def forget(self, login: Hashable) -> None:
         """The login was accepted."""
         with self._guard:
             self._known.pop(login, None)
+            self._held.pop(login, None)
 
 
 def ask(line: Line, address: SqlAddress, application: str, *, login_only: bool) -> Answer:
