@@ -12,7 +12,8 @@ from desk.documents.shape import Document, Reason
 TableState = Literal["flowing", "idle", "behind", "paused", "stopped", "gap", "absent", "nobody", "unknown"]
 """`flowing`: changes wait, for less than a minute, or were sent in the last minute. `idle`: nothing waits, and nothing was sent lately, as far as
 an ingester's metrics are read. `behind`: changes wait for longer than a minute. `stopped`: an ingester reports an error of this table. `nobody`:
-no ingester has its lock. `unknown`: it could not be read."""
+no ingester has its lock. `unknown`: it could not be read, or not for two looks;
+its lag is then null, and its offset the last that was known."""
 
 
 class Lag(Document):

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _SHARE = 8.0
 """A part that takes a second is asked again after so many seconds at the earliest: looking must cost the stores little."""
+_OLD_SECONDS = 10.0
+"""An answer is never old before, however often it is asked for."""
 _LATE_SECONDS = 15.0
 """After so long without an answer it is reported that there is none."""
 
@@ -32,11 +34,14 @@ Question = Callable[[list[Unread]], T]
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """`value`: the last one. `age`: of it, in seconds; None if there is none yet. `unread`: what it lacks, or why there is no newer one."""
+    """`value`: the last one. `age`: of it, in seconds; None if there is none yet. `unread`: what it lacks, or why there is no newer one.
+
+    `old`: two questions should have been answered since."""
 
     value: T
     age: float | None
     unread: tuple[Unread, ...] = ()
+    old: bool = False
 
 
 class Part(Generic[T]):
@@ -51,6 +56,7 @@ class Part(Generic[T]):
         self._unread: tuple[Unread, ...] = ()
         self._answered: float | None = None
         self._asked = 0.0
+        self._took = 0.0
         self._due: float = clock()
         self._pending: tuple[Future[T], list[Unread]] | None = None
 
@@ -71,9 +77,13 @@ class Part(Generic[T]):
         age = None if self._answered is None else self._clock() - self._answered
         waits = self._clock() - self._asked
         if self._pending is None or waits < _LATE_SECONDS:
-            return Answer(self._value, age, self._unread)
+            return Answer(self._value, age, self._unread, self._is_old(age))
         last = "nothing is known yet" if age is None else f"what is shown is {age:.0f} s old"
-        return Answer(self._value, age, (*self._unread, Unread(self.what, f"no answer for {waits:.0f} s; {last}")))
+        unread = (*self._unread, Unread(self.what, f"no answer for {waits:.0f} s; {last}"))
+        return Answer(self._value, age, unread, self._is_old(age))
+
+    def _is_old(self, age: float | None) -> bool:
+        return age is not None and age > max(_OLD_SECONDS, 2 * (max(self._every, _SHARE * self._took) + self._took))
 
     def _taken(self) -> bool:
         if self._pending is None or not self._pending[0].done():
@@ -83,7 +93,7 @@ class Part(Generic[T]):
         self._due = now + max(self._every, _SHARE * (now - self._asked))
         try:
             self._value = future.result()
-            self._unread, self._answered = tuple(unread), now
+            self._unread, self._answered, self._took = tuple(unread), now, now - self._asked
         except DStreamError as error:
             self._unread = (*unread, Unread(self.what, error.message, error.hint))
         except Exception as error:  # a defect of one part hides nothing of the others

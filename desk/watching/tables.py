@@ -70,6 +70,8 @@ def state(seen: TableStatus, standings: frozenset[str], *, lag: float | None, ra
         return "stopped"
     if seen.held == "free":
         return "nobody"
+    if seen.lag is None and seen.position is None:  # its offset could not be read: what was reported before may be old
+        return "unknown"
     seconds, waits = (lag, bool(lag)) if seen.lag is None else (seen.lag.seconds, seen.lag.waiting.changes > 0)
     if seconds is None:
         return "unknown"
@@ -79,5 +81,5 @@ def state(seen: TableStatus, standings: frozenset[str], *, lag: float | None, ra
 
 
 def aged(table: Table) -> Table:
-    """The same when nothing newer can be read."""
-    return table.model_copy(update={"state": "unknown", "lock": "unknown"})
+    """The same when nothing newer can be read: the offset, the pause and the snapshot are the last that were known."""
+    return table.model_copy(update={"state": "unknown", "lock": "unknown", "lag": None, "changes_per_second": None})

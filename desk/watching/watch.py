@@ -22,7 +22,7 @@ from desk.documents.tables import History, Table
 from desk.watching.entities import DEFAULT, Topics, path_of, queue_entity, topic_entities, unacknowledged
 from desk.watching.history import Counters, Kept
 from desk.watching.overview import Console, overview
-from desk.watching.parts import Answer, Part, Question
+from desk.watching.parts import Part, Question
 from desk.watching.scraping import Scraped
 from desk.watching.seen import Seen
 from desk.watching.stores import SeenTables
@@ -35,13 +35,10 @@ if TYPE_CHECKING:  # a router is installed without the ingester's packages
 log = structlog.get_logger("console")
 
 _TICK = 0.25
-_OLD = 3.0
-"""After so many rhythms without an answer tables count as unknown."""
 _GROWS_SECONDS = 300
 _QUEUE_SECONDS, _TOPICS_SECONDS, _SCRAPE_SECONDS, _CAPTURE_SECONDS = 15.0, 30.0, 15.0, 15.0
 _COMPOSED_SHARE = 40.0
 """A look that takes a second to put together is followed by another one after so many seconds at the earliest."""
-_STALE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +102,7 @@ class StoresWatching:
             tuple[Topics, Entity, Mapping[str, float], list[str], tuple[list[Entity], list[Unacknowledged]]] | None
         ) = None
         self._news: set[str] = set()
+        self._aged = False
         self._next = clock()
         self._look = self._composed()
         self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
@@ -177,6 +175,9 @@ class StoresWatching:
             self._news |= new
             with self._changed:
                 self._keep(new)
+        if self._tables.answer().old is not self._aged:  # nobody has answered, and that is news, too
+            self._aged = not self._aged
+            self._news.add(self._tables.what)
         if not self._news or self._clock() < self._next:
             return
         begun = self._clock()
@@ -260,10 +261,7 @@ class StoresWatching:
             )
             for seen in answer.value.tables
         ]
-        return [aged(table) for table in found] if self._old(answer) else found
-
-    def _old(self, answer: Answer[SeenTables]) -> bool:
-        return answer.age is not None and answer.age > max(_STALE_SECONDS, _OLD * self._every)
+        return [aged(table) for table in found] if answer.old else found
 
     def _dated(self, found: Sequence[Trouble], at: str) -> list[Trouble]:
         """With the time when each was seen first."""

@@ -41,6 +41,7 @@ def test_an_answer_grows_old_and_the_next_question_waits_its_time() -> None:
     assert not part.turn()
     answer = part.answer()
     assert (answer.value, answer.age, answer.unread, asked) == (1, 4.0, (), [1])
+    assert not answer.old
     clock.now += 1
     _until_new(part)
     assert part.answer().value == 2
@@ -63,10 +64,12 @@ def test_a_mute_store_leaves_the_last_answer_and_is_asked_no_second_time() -> No
     assert not part.turn()
     answer = part.answer()
     assert (answer.value, len(asked)) == (1, 2)
+    assert answer.old
     assert "no answer for 20 s; what is shown is 25 s old" in str(answer.unread[0])
     mute.set()
     _until_new(part)
     assert (part.answer().value, part.answer().unread) == (2, ())
+    assert not part.answer().old
 
 
 def test_an_error_names_the_part_and_keeps_what_was_known() -> None:

@@ -39,9 +39,20 @@ def test_what_a_person_must_know_first_is_the_state(
 
 
 def test_where_changes_are_not_counted_the_ingester_says_how_far_behind_it_is() -> None:
-    uncounted = replace(IDLE, lag=None)
+    uncounted = replace(IDLE, lag=None, position="0x01")
     found = [state(uncounted, frozenset(), lag=lag, rate=None) for lag in (0.0, 5.0, 100.0)]
     assert found == ["idle", "flowing", "behind"]
+
+
+def test_a_table_whose_offset_could_not_be_read_is_neither_idle_nor_flowing() -> None:
+    unread = replace(IDLE, lag=None)
+    assert [state(unread, frozenset(), lag=lag, rate=3.0) for lag in (0.0, 5.0)] == ["unknown", "unknown"]
+
+
+def test_what_is_no_longer_read_has_no_lag() -> None:
+    old = aged(document(replace(IDLE, position="0x01"), topic=None, rate=1.0))
+    assert (old.state, old.lag, old.lock, old.changes_per_second) == ("unknown", None, "unknown", None)
+    assert old.offset is not None
 
 
 def test_a_document_has_what_is_known_and_none_for_the_rest() -> None:
