@@ -36,8 +36,20 @@ class _Kind:
 
 
 def troubles(seen: Seen) -> list[Trouble]:
-    found = [*troubles_beside.troubles(seen), *_of_tables(seen.tables)]
+    found = [*troubles_beside.troubles(seen), *_of_tables(_in_danger(seen))]
     return sorted(found, key=lambda trouble: _ORDER[trouble.severity])
+
+
+def _in_danger(seen: Seen) -> Sequence[Table]:
+    """Where capture is current and nothing of a table waits, cleanup has nothing to remove that was not read."""
+    if seen.capture is not None or any(each.what == "capture" for each in seen.unread):
+        return seen.tables
+    return [
+        table.model_copy(update={"headroom_seconds": None})
+        if table.lag is not None and not table.lag.changes
+        else table
+        for table in seen.tables
+    ]
 
 
 def _of_tables(tables: Sequence[Table]) -> Iterator[Trouble]:
@@ -55,6 +67,7 @@ def _of_kind(kind: _Kind, having: Sequence[tuple[Table, str]]) -> Iterator[Troub
                 remedy=kind.remedy,
                 table=table.table,
                 alert=kind.alert,
+                since=None if table.pause is None else table.pause.at,
             )
         return
     names = ", ".join(table.table for table, _ in having[:_NAMED])
@@ -114,7 +127,7 @@ def _lag(table: Table) -> str | None:
 
 def _nearly_gone(table: Table) -> str | None:
     share = left(table)
-    if share is None or share >= HEADROOM_NEARLY_GONE:
+    if table.pause is not None or share is None or share >= HEADROOM_NEARLY_GONE:
         return None
     if (seconds := table.headroom_seconds or 0.0) <= 0:
         return "cleanup may have removed changes that were not read"
@@ -128,13 +141,16 @@ def _getting_low(table: Table) -> str | None:
 
 
 def _paused_too_long(table: Table) -> str | None:
-    if table.pause is None or not _low(table, HEADROOM_NEARLY_GONE, HEADROOM_LOW):
+    share = left(table)
+    if table.pause is None or share is None or share >= HEADROOM_LOW:
         return None
+    if (table.headroom_seconds or 0.0) <= 0:
+        return f"{_paused_by(table)}, and cleanup has passed its offset: changes that were not read may be gone"
     return f"{_paused_by(table)}, and in {_span(table.headroom_seconds or 0.0)} cleanup may remove changes that were not read"
 
 
 def _paused(table: Table) -> str | None:
-    if table.pause is None or _low(table, HEADROOM_NEARLY_GONE, HEADROOM_LOW):
+    if table.pause is None or ((share := left(table)) is not None and share < HEADROOM_LOW):
         return None
     return _paused_by(table)
 
@@ -180,8 +196,8 @@ _KINDS = (
         "critical",
         "DStreamHeadroomLow",
         _paused_too_long,
-        "they are paused, and cleanup comes near",
-        "resume the table",
+        "they are paused, and cleanup comes near, or has passed their offsets",
+        "resume the table (dstream resume); if its changes are gone, its error then says how to go on: move the offset, and take a snapshot",
     ),
     _Kind("warning", "DStreamHeadroomLow", _getting_low, "less than a quarter of the retention is left", _LENGTHEN),
     _Kind(

@@ -267,7 +267,10 @@ class StoresWatching:
         """With the time when each was seen first."""
         keys = [(each.what, each.alert, each.table, each.entity) for each in found]
         self._since = {key: self._since.get(key, at) for key in keys}
-        return [each.model_copy(update={"since": self._since[key]}) for each, key in zip(found, keys, strict=True)]
+        return [
+            each.model_copy(update={"since": each.since or self._since[key]})
+            for each, key in zip(found, keys, strict=True)
+        ]
 
 
 def _key(name: str) -> str:

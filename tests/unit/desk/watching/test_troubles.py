@@ -55,6 +55,18 @@ CASES: list[tuple[Seen, str, str | None, str]] = [
         "DStreamHeadroomLow",
         "paused",
     ),
+    (
+        Seen([_table(state="paused", pause=PAUSE, headroom_seconds=-5, lag=_lag(5000))]),
+        "critical",
+        "DStreamHeadroomLow",
+        "cleanup has passed its offset",
+    ),
+    (
+        Seen([_table(state="paused", pause=PAUSE, headroom_seconds=-5, lag=Lag(seconds=0, changes=0, at_least=False))]),
+        "warning",
+        "DStreamTablePaused",
+        "by sa at desk-1",
+    ),
     (Seen([_table(problem="another table has the name now")]), "warning", None, "another table"),
     (
         Seen(capture=Explanation(Silence.STOPPED, "capture has stopped", "start the job")),
@@ -141,6 +153,21 @@ def test_what_is_well_or_can_never_be_known_is_no_trouble() -> None:
         scrapes=True,
     )
     assert troubles(well) == []
+
+
+def test_cleanup_is_no_danger_where_nothing_waits_and_capture_is_current() -> None:
+    idle = _table(headroom_seconds=-1, lag=Lag(seconds=0, changes=0, at_least=False))
+    assert troubles(Seen([idle])) == []
+    late = Explanation(Silence.STOPPED, "capture has stopped", "start the job")
+    assert "DStreamHeadroomNearlyGone" in {each.alert for each in troubles(Seen([idle], capture=late))}
+    assert "DStreamHeadroomNearlyGone" in {
+        each.alert for each in troubles(Seen([idle], unread=[Unread("capture", "no answer")]))
+    }
+
+
+def test_the_trouble_of_a_pause_is_as_old_as_the_pause() -> None:
+    [found] = troubles(Seen([_table(state="paused", pause=PAUSE)]))
+    assert found.since == PAUSE.at
 
 
 def test_many_tables_with_the_same_trouble_are_one_and_the_worst_comes_first() -> None:
