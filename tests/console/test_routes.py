@@ -39,7 +39,7 @@ GET: dict[str, Any] = {
     "snapshots": Page[tables.Snapshot],
     "messages?entity=queue&most=7": messages.MessagePage,
     f"messages?entity={ENTITY}&newest_first=true": messages.MessagePage,
-    "messages?entity=queue&dead=true&reason=NotAChange&since=2020-01-01T00:00:00Z": messages.MessagePage,
+    "messages?entity=queue&dead=true&reason=FilterFailed&since=2020-01-01T00:00:00Z": messages.MessagePage,
     "stories?event_id=shop.dbo.Orders:00-1-00-4": messages.Stories,
     "stories?table=dbo.Orders&key.ID=7&key.Part%20No=a%26b": messages.Stories,
     "dead-letters": Page[messages.DeadLetterCount],

@@ -19,7 +19,7 @@ HOSTILE = '<img src=x onerror="window.caught=1"><script>window.caught=1</script>
 def test_a_console_that_only_reads_says_so_and_changes_nothing(chromium: Browser) -> None:
     with place(allow_changes=False) as quiet, window(chromium, quiet.url) as view:
         page = view.go("tables/dbo.Orders")
-        expect(page.get_by_role("banner")).to_contain_text("reads only")
+        expect(page.get_by_role("banner")).to_contain_text("read-only")
         for name in ("Pause", "Move the offset", "Take a snapshot"):
             button = page.get_by_role("button", name=name)
             expect(button).to_have_attribute("aria-disabled", "true")

@@ -103,6 +103,6 @@ def _dead_letter(page: Page, emulators: Emulators) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="See what would happen").click()
     dialog.get_by_role("button", name="Purge 1").click()
-    expect(dialog).to_contain_text("1 purged", timeout=LONG)
+    expect(dialog).to_contain_text("1 of 1 purged", timeout=LONG)
     dialog.get_by_role("button", name="Done").click()
     expect(page.get_by_text("There are none like that.")).to_be_visible()

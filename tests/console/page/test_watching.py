@@ -14,7 +14,7 @@ def test_the_first_view_says_what_is_wrong_and_leads_there(view: Window) -> None
     page = view.go()
     wrong = page.get_by_role("region", name="What is wrong")
     first = wrong.get_by_role("listitem").first
-    expect(first).to_contain_text("critical: table dbo.Persons")
+    expect(first).to_contain_text("critical: dbo.Persons")
     expect(first).to_contain_text("may not select from it")
     expect(first).to_contain_text("15 min ago")
     expect(first).to_contain_text("DStreamTableStopped")
@@ -100,6 +100,35 @@ def test_a_thousand_tables_are_shown_and_updated_quickly(chromium: Browser) -> N
         expect(page.get_by_role("row")).not_to_have_count(101)
         expect(page.get_by_role("searchbox", name="Search tables")).to_be_focused()
         assert "q=vouchers1" in page.url
+
+
+def test_a_thousand_tables_make_no_long_list_of_topics(chromium: Browser) -> None:
+    with place(tables=1000, look_every=3) as large, window(chromium, large.url) as view:
+        page = view.go("queues")
+        region = page.get_by_role("region", name="Topics and subscriptions")
+        expect(region.get_by_text("1 to 100 of 1,003 topics and subscriptions")).to_be_visible()
+        expect(region.get_by_role("row")).to_have_count(101)
+        dead = region.get_by_role("row").nth(1).get_by_role("cell").nth(2)
+        assert int(dead.inner_text()) > 0, "those with dead letters are the first"
+        page.get_by_role("link", name="with dead letters").click()
+        expect(region.get_by_role("row")).to_have_count(4)
+        page.get_by_role("link", name="all", exact=True).click()
+        page.get_by_role("searchbox", name="Search topics and subscriptions").fill("orders search")
+        expect(region.get_by_role("row")).to_have_count(2)
+        assert "q=orders" in page.url
+
+
+def test_the_value_of_now_is_the_last_that_is_known(view: Window) -> None:
+    said = view.go().evaluate(
+        """async () => {
+            const { chart } = await import("/parts/chart.js");
+            const at = Date.now() / 1000;
+            const shown = (...values) => chart("Lag", values.map((value, n) => ({ at: at - 5 * (values.length - n), value })), String)
+                .querySelector(".chart-reading").textContent.split(",")[0];
+            return [shown(7, 8, null), shown(7, null, null), shown(7, null, null, null), shown(0, 0)];
+        }"""
+    )
+    assert said == ["now 8", "now 7", "now not known", "now 0"]
 
 
 def test_tables_are_sorted_and_filtered_by_an_address_that_can_be_shared(view: Window) -> None:

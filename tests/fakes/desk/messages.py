@@ -12,6 +12,7 @@ from common.errors import ConfigurationError
 from desk.desk import NotFound
 from desk.documents.messages import Message, MessageDetail, MessageFilter, MessagePage, Step, Stories, Story, StoryOrder
 from desk.documents.shape import Unknown
+from desk.messages.remedies import remedy as what_to_do
 from tests.fakes.desk.world import DATABASE, SERVER, Row, World
 
 LIMIT = 256 * 1024
@@ -100,7 +101,7 @@ class FakeMessages:
             },
             ensure_ascii=False,
         )
-        stated = None if letter is None else f"see docs/fail.md for {letter.reason}; then replay it"
+        stated = None if letter is None else what_to_do(letter.reason)
         return MessageDetail(
             entity=entity,
             dead=dead,

@@ -15,10 +15,27 @@ from desk.documents.tables import History, Lag, Offset, Point, Table, TableSnaps
 from tests.fakes.desk.world import DATABASE, NAMESPACE, RETENTION, SERVER, Row, World
 
 _PROBLEM = (
-    "reading change table cdc.dbo_Persons_CT: the login dstream may not select from it "
-    "(GRANT SELECT ON SCHEMA::cdc TO dstream)"
+    "reading change table cdc.dbo_Persons_CT: the login dstream may not select from it; "
+    "run `GRANT SELECT ON SCHEMA::cdc TO dstream`"
 )
-_GAP = "cleanup has removed changes that were not sent: 2 h 10 min are lost (dstream snapshot start)"
+_GAP = "cleanup has removed changes that were not sent: 2 h 10 min of them are lost"
+_TROUBLES = {
+    "stopped": (
+        "DStreamTableStopped",
+        "the login may not select from cdc.dbo_Persons_CT, and nobody reads the table",
+        "grant it, and restart the ingester: `GRANT SELECT ON SCHEMA::cdc TO dstream`",
+    ),
+    "gap": (
+        "DStreamChangesLost",
+        _GAP,
+        "send the rows that the table holds now: `dstream snapshot start stock.Ledger/2026`",
+    ),
+    "behind": (
+        "DStreamLagHigh",
+        None,
+        "compare lag and throughput: give the ingester more slots, or find out what holds it (queue, server, a large transaction)",
+    ),
+}
 _OVER = ("done", "stopped", "failed")
 
 
@@ -97,16 +114,17 @@ class FakeWatching:
         found = [
             Trouble(
                 severity="critical" if table.state in ("stopped", "gap") else "warning",
-                what=f"table {table.table}",
-                cause=table.problem
-                or f"its oldest change has waited for {table.lag.seconds if table.lag else 0:.0f} s",
-                remedy=None if table.problem else "look at the ingester's slots and at SQL Server's load",
+                what=table.table,
+                cause=_TROUBLES[table.state][1]
+                or f"it is {table.lag.seconds / 60 if table.lag else 0:.0f} minutes behind; "
+                f"{table.lag.changes if table.lag else 0:,} changes wait",
+                remedy=_TROUBLES[table.state][2],
                 since=self.world.text(-900),
                 table=table.table,
-                alert={"stopped": "DStreamTableStopped", "gap": "DStreamGap"}.get(table.state, "DStreamLagging"),
+                alert=_TROUBLES[table.state][0],
             )
             for table in tables
-            if table.state in ("stopped", "gap", "behind")
+            if table.state in _TROUBLES
         ]
         dead = len(self.world.letters["queue"])
         if dead:
@@ -114,10 +132,10 @@ class FakeWatching:
                 Trouble(
                     severity="warning",
                     what="queue ingest-queue",
-                    cause=f"it has {dead} dead letters",
-                    remedy="look at their reasons, and replay them",
+                    cause=f"{dead:,} dead letters wait for a person",
+                    remedy="look at their reasons; correct the cause, and replay them",
                     entity="queue",
-                    alert="DStreamDeadLetters",
+                    alert="DStreamDeadLettersWait",
                 )
             )
         return found
@@ -154,7 +172,7 @@ class FakeWatching:
                     updated_at=self.world.text(-min(lag.seconds, 2)),
                 ),
                 "lag": lag,
-                "headroom_seconds": 0.0 if row.kind == "gap" else RETENTION - lag.seconds,
+                "headroom_seconds": -390.0 if row.kind == "gap" else RETENTION - lag.seconds,
                 "retention_seconds": RETENTION,
                 "capture_instance": row.name.replace(".", "_", 1),
                 "topic": row.topic,

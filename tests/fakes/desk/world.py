@@ -45,9 +45,9 @@ _NOUNS: Final = (
 )
 REASONS: Final = (
     ("MessageTooLarge", "the message has 1,204,322 bytes, and the topic takes 1,048,576"),
-    ("NotAChange", "the body is not JSON"),
+    ("FilterFailed", "the filter of dbo.Orders compares a number with a text"),
     ("MaxDeliveryCountExceeded", "it was delivered 10 times and never completed"),
-    ("TopicMissing", "the topic does not exist and may not be created"),
+    ("UnknownDestination", "no table of the configuration has this topic"),
 )
 
 

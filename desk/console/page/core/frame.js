@@ -15,7 +15,6 @@ const VIEWS = [
   ["", "Now"], ["tables", "Tables"], ["queues", "Queue and topics"], ["dead-letters", "Dead letters"], ["messages", "Messages"],
   ["story", "Where is a change?"], ["processes", "Processes"], ["configuration", "Configuration"], ["audit", "Audit log"],
 ];
-const THEMES = { auto: "as the machine", light: "light", dark: "dark" };
 let open = false;
 
 /** Draw it again; cheap, and only what differs is touched. */
@@ -33,16 +32,23 @@ function top() {
     signedIn ? h("button", { type: "button", class: "button quiet menu", key: "menu", "aria-expanded": String(open), "aria-controls": "side", "aria-label": "Views",
       on: { click: () => { open = !open; shell(); } } }, icon("menu", "plain")) : null,
     h("a", { class: "brand", href: "#/", key: "brand" }, "DStream"),
-    h("span", { class: "place muted", key: "place" }, overview ? `${overview.server} / ${overview.database}` : ""),
+    h("span", { class: "place muted", key: "place" }, overview ? serverName(overview) : ""),
     signedIn ? h("form", { class: "find", key: "find", role: "search", on: { submit: find } },
       h("label", { class: "unseen", for: "find" }, "Find a table"),
       h("input", { id: "find", name: "q", type: "search", class: "search", placeholder: "Find a table  /", autocomplete: "off" })) : null,
     signedIn ? h("span", { class: `live live-${live.since === null ? "on" : "off"}`, key: "live" }, live.since === null ? "live" : `not live since ${clock(live.since)}`) : null,
-    signedIn && !session.changes_allowed ? h("span", { class: "tag tag-none only-reads", key: "only", title: "It was started without --allow-changes." }, "reads only") : null,
-    h("button", { type: "button", class: "button quiet", key: "theme", title: "Light or dark", "aria-label": `Colours: ${THEMES[window.dstreamTheme.chosen()]}`,
-      on: { click: () => { window.dstreamTheme.next(); shell(); } } }, icon("theme", "plain"), h("span", { class: "wide-only" }, window.dstreamTheme.chosen())),
+    signedIn && !session.changes_allowed ? h("span", { class: "tag tag-none only-reads", key: "only", title: "It was started without --allow-changes." }, "read-only") : null,
+    h("button", { type: "button", class: "button quiet", key: "theme", title: "Light, dark, or as the machine (auto)", "aria-label": `Theme: ${window.dstreamTheme.chosen()}`,
+      on: { click: () => { window.dstreamTheme.next(); shell(); } } }, icon("theme", "plain"), h("span", { class: "wide-only" }, `Theme: ${window.dstreamTheme.chosen()}`)),
     signedIn ? h("button", { type: "button", class: "button quiet wide-only", key: "keys", title: "Keys", "aria-label": "Keys", on: { click: showKeys } }, "?") : null,
   ];
+}
+
+/** Server and database; a phone leaves out the server's domain, so that the database is seen. */
+function serverName({ server, database }) {
+  const dot = /^[\d.]+$/.test(server) ? -1 : server.indexOf(".");
+  const host = dot < 0 ? server.length : dot;
+  return h("span", { title: `${server} / ${database}` }, server.slice(0, host), h("span", { class: "wide-only" }, server.slice(host)), ` / ${database}`);
 }
 
 function find(event) {

@@ -51,7 +51,7 @@ export function bytes(value) {
 }
 
 export function share(value) {
-  return value === null || value === undefined ? NONE : `${value < 0.1 ? (value * 100).toFixed(1) : Math.round(value * 100)}\u00a0%`;
+  return value === null || value === undefined ? NONE : `${value && value < 0.1 ? (value * 100).toFixed(1) : Math.round(value * 100)}\u00a0%`;
 }
 
 /** What the desk gives as a time, ISO 8601 in UTC with or without a zone, in milliseconds; null if it is none. */
@@ -77,6 +77,37 @@ export function ago(at, now = Date.now()) {
   if (Math.abs(seconds) < 3) return "just now";
   const rough = coarse(Math.abs(seconds));
   return seconds > 0 ? `${rough} ago` : `in ${rough}`;
+}
+
+/** Headroom in words: what is left, or for how long cleanup has been past the offset. */
+export function headroomText(seconds) {
+  if (seconds === null || seconds === undefined || seconds > 0) return duration(seconds);
+  return seconds > -1 ? "passed" : `passed ${coarse(Math.round(-seconds))} ago`;
+}
+
+/** Names that begin and end alike, each with what tells it apart: a function of a name. What is left out is an ellipsis, never a cut end. */
+export function shortener(names, most = 28) {
+  const all = [...new Set(names.filter(Boolean))];
+  const head = all.length > 1 ? shared(all, /.*[./]/) : 0;
+  const tail = all.length > 1 ? shared(all.map((name) => [...name.slice(head)].reverse().join("")), /.*[./]/) : 0;
+  return (name) => {
+    if (!name || name.length <= most) return name || NONE;
+    const inner = name.slice(head, name.length - tail);
+    return `${head ? "…" : ""}${middle(inner, most - 2)}${tail ? "…" : ""}`;
+  };
+}
+
+/** How long the beginning is that all have, up to its last separator. */
+function shared(all, whole) {
+  let common = all[0];
+  for (const name of all) while (!name.startsWith(common)) common = common.slice(0, -1);
+  return whole.exec(common)?.[0].length ?? 0;
+}
+
+function middle(text, most) {
+  if (text.length <= most) return text;
+  const half = Math.floor((most - 1) / 2);
+  return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
 function coarse(seconds) {

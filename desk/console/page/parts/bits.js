@@ -1,7 +1,7 @@
 // Small pieces that every view is made of: times, tags, figures, notices, empty places, copying. They show; they ask nothing of the console.
 
 import { h } from "../core/dom.js";
-import { ago, clock, count, moment, STATES } from "../core/words.js";
+import { ago, clock, count, duration, headroomText, moment, STATES } from "../core/words.js";
 import { icon } from "./icons.js";
 import { tell } from "./notes.js";
 
@@ -46,14 +46,20 @@ export function facts(pairs) {
   return h("dl", { class: "facts" }, shown.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))));
 }
 
+/** A sentence of the console, in which `...` is code; what is a whole command can be copied. */
+export function prose(text) {
+  return String(text ?? "").split(/`([^`]+)`/).map((part, at) => (at % 2 === 0 ? part
+    : [h("code", {}, part), part.includes(" ") ? [" ", copyButton(part, "the command")] : null]));
+}
+
 /** Something that a reader must see. `urgent` is read out at once. */
 export function notice(tone, title, text = null, { remedy = null, actions = [], urgent = false, key = null } = {}) {
   return h("div", { class: `notice notice-${tone}`, role: urgent ? "alert" : null, key: key ?? undefined },
     icon(tone),
     h("div", { class: "notice-body" },
-      h("p", { class: "notice-title" }, title),
-      text ? h("p", {}, text) : null,
-      remedy ? h("p", { class: "remedy" }, h("strong", {}, "What to do: "), remedy) : null,
+      h("p", { class: "notice-title" }, prose(title)),
+      text ? h("p", {}, prose(text)) : null,
+      remedy ? h("p", { class: "remedy" }, h("strong", {}, "What to do: "), prose(remedy)) : null,
       actions.length ? h("p", { class: "actions" }, actions) : null));
 }
 
@@ -109,15 +115,23 @@ export function bar(part, text, tone = "ok", label = text) {
   const width = `${Math.max(0, Math.min(1, part)) * 100}%`;
   return h("span", { class: "bar-row" },
     h("span", { class: "bar", role: "img", "aria-label": label }, h("span", { class: `bar-fill bar-${tone}`, style: { width } })),
-    h("span", {}, text));
+    h("span", { class: tone === "bad" ? "tone-bad" : null }, text));
 }
 
-/** Headroom against retention: how much of the time that the server keeps changes is left. */
+/** Headroom against retention: how much of the time that the server keeps changes is left. A short time is never calm, whatever its share. */
 export function headroomTone(seconds, retention) {
   if (seconds === null || seconds === undefined) return "none";
   const part = retention ? seconds / retention : 1;
-  if (seconds <= 0 || part < 0.1) return "bad";
-  return part < 0.35 ? "warn" : "ok";
+  if (seconds <= 600 || part < 0.1) return "bad";
+  return seconds < 3600 || part < 0.35 ? "warn" : "ok";
+}
+
+/** The bar of it. Once cleanup has passed, it is full and red: there is nothing left to show a share of. */
+export function headroomBar(seconds, retention, { long = false } = {}) {
+  const left = headroomText(seconds);
+  const text = long && seconds > 0 ? `${left} of ${duration(retention)}` : left;
+  const label = seconds > 0 ? `Headroom ${left} of ${duration(retention)} that the server keeps` : `Cleanup has passed the offset: ${left}`;
+  return bar(seconds > 0 ? seconds / retention : 1, text, headroomTone(seconds, retention), label);
 }
 
 export function numberCell(value, text = count(value)) {

@@ -13,8 +13,8 @@ const HOUR = 3600;
 /** Round values on a clock, for charts of seconds. */
 export const CLOCK = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 2700, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600];
 
-/** `points`: as in `History`; `say(value)`: a value with its unit. */
-export function chart(title, points, say, { tone = "accent", now = Date.now() / 1000, steps = null } = {}) {
+/** `points`: as in `History`; `say(value)`: a value with its unit; `brief`: the value of now stands beside it already. */
+export function chart(title, points, say, { tone = "accent", now = Date.now() / 1000, steps = null, brief = false } = {}) {
   const known = points.filter((point) => point.value !== null && point.value !== undefined);
   if (!known.length) {
     return h("figure", { class: "chart", key: title }, h("figcaption", {}, h("strong", {}, title)),
@@ -26,20 +26,26 @@ export function chart(title, points, say, { tone = "accent", now = Date.now() / 
   const x = (at) => ((at - from) / HOUR) * WIDTH;
   const y = (value) => HEIGHT - (value / top) * (HEIGHT - 4) - 1;
   const peak = known.reduce((best, point) => (point.value > best.value ? point : best));
-  const latest = points.at(-1).value;
-  const summary = `now ${say(latest)}, highest ${say(peak.value)} at ${clock(peak.at * 1000)}`;
+  const highest = peak.value ? `highest ${say(peak.value)} at ${clock(peak.at * 1000)}` : `${say(0)} in all of the last hour`;
+  const summary = `now ${latest(points, say)}, ${highest}`;
   const { line, area } = paths(points.filter((point) => point.at >= from), x, y);
-  const reading = h("span", { class: "chart-reading" }, summary);
+  const reading = h("span", { class: "chart-reading" }, brief ? highest : summary);
   return h("figure", { class: "chart", key: title },
     h("figcaption", {}, h("strong", {}, title), reading),
-    h("div", { class: "chart-plot", on: hover(points, from, say, summary) },
+    h("div", { class: "chart-plot", on: hover(points, from, say, brief ? highest : summary) },
       s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title} over the last hour: ${summary}` },
         [0.25, 0.5, 0.75].map((part) => s("line", { class: "chart-grid", x1: 0, x2: WIDTH, y1: HEIGHT * part, y2: HEIGHT * part })),
         s("path", { class: `chart-area chart-${tone}`, d: area }), s("path", { class: `chart-line chart-${tone}`, d: line }),
         s("line", { class: "chart-cross", x1: -9, x2: -9, y1: 0, y2: HEIGHT })),
-      h("span", { class: "chart-top" }, say(top)), h("span", { class: "chart-zero" }, "0")),
+      peak.value ? h("span", { class: "chart-top" }, say(top)) : null, h("span", { class: "chart-zero" }, "0")),
     h("div", { class: "chart-times", "aria-hidden": "true" }, ["−60 min", "−45", "−30", "−15", "now"].map((text) => h("span", {}, text))),
     asTable(title, points, say));
+}
+
+/** The value of now: the last one, or one that is two looks old at most. */
+function latest(points, say) {
+  const value = points.slice(-3).map((point) => point.value).findLast((each) => each !== null && each !== undefined);
+  return value === undefined ? "not known" : say(value);
 }
 
 /** Lines and the areas under them; a gap begins a new one. */

@@ -8,7 +8,7 @@ import { icon } from "./icons.js";
 
 export const ROWS = 100;
 
-/** `columns`: `{ name, cell(row), number?, sort?, wide?, less? }`, `less`: where it is left out of narrow windows; `rows`: with `key(row)`; `sorted`: `{ by, down, change(by) }`. */
+/** `columns`: `{ name, cell(row), number?, sort?, wide?, tight?, less? }`, `tight`: never broken, `less`: where it is left out of narrow windows; `rows`: with `key(row)`; `sorted`: `{ by, down, change(by) }`. */
 export function grid(caption, columns, rows, { key, sorted = null, dense = true, head = 0 } = {}) {
   return h("table", { class: `grid${dense ? " dense" : ""}`, role: "table" },
     h("caption", { class: "unseen" }, caption),
@@ -27,7 +27,7 @@ function header(column, sorted) {
 }
 
 function cell(column, row, heads) {
-  const look = [column.number ? "number" : "", column.wide ? "wide" : "", column.less ?? "", heads ? "row-head" : ""].join(" ").trim();
+  const look = [column.number ? "number" : "", column.wide ? "wide" : "", column.tight ? "tight" : "", column.less ?? "", heads ? "row-head" : ""].join(" ").trim();
   const inside = column.cell(row);
   if (heads) return h("th", { scope: "row", role: "rowheader", class: look || null }, inside);
   return h("td", { role: "cell", class: look || null, "data-label": column.name || null }, inside);

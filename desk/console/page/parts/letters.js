@@ -6,25 +6,41 @@ import { bytes, count, entityName, moment } from "../core/words.js";
 import { copyButton, facts, heading, linkButton, notice, section, tag, when } from "./bits.js";
 import { grid } from "./grid.js";
 
+const UNSENDABLE = new Set(["malformedmessage", "missingdestination", "oversize"]);
+
+/** Whether dead letters with this reason come back or cannot be read, whatever is corrected: a replay is not what they need. */
+export function unsendable(reason) {
+  return UNSENDABLE.has((reason ?? "").toLowerCase());
+}
+
 /** `extra`: columns in front of the others. */
 export function letters(caption, items, { extra = [], dead = false } = {}) {
   const columns = [
     ...extra,
-    { name: "Number", cell: (message) => h("a", { class: "mono", href: address(message) }, message.sequence) },
-    { name: "Put in", cell: (message) => when(message.enqueued_at) },
-    { name: "Table", cell: (message) => h("span", { class: "short", title: message.table }, message.table ?? "–") },
-    { name: "Operation", cell: (message) => [message.operation ? tag(message.operation, "plain") : "–",
-      message.changes > 1 ? h("span", { class: "muted" }, ` ${count(message.changes)} changes`) : null] },
+    { name: "Sequence number", tight: true, cell: (message) => h("a", { class: "mono", href: address(message) }, message.sequence) },
+    { name: "Enqueued", cell: (message) => when(message.enqueued_at, { short: dead }) },
+    { name: "Table", cell: (message) => [h("span", { class: "short", title: message.table }, message.table ?? "–"), dead ? [" ", operation(message)] : null] },
+    ...(dead ? [] : [{ name: "Operation", cell: operation }]),
     ...(dead ? [
-      { name: "Reason", wide: true, cell: (message) => [h("strong", {}, message.reason ?? "none given"), message.description ? h("p", { class: "muted clip" }, message.description) : null] },
-      { name: "Replays", number: true, cell: (message) => count(message.replays) },
+      { name: "Reason", wide: true, cell: (message) => [h("strong", { class: "tight" }, message.reason ?? "none given"), message.description ? h("p", { class: "muted clip" }, message.description) : null,
+        message.replays ? h("p", { class: "muted" }, message.replays === 1 ? "replayed once" : `replayed ${count(message.replays)} times`) : null] },
+      { name: "Session, message id", less: "less", cell: ids },
     ] : [
       { name: "Session", cell: (message) => h("span", { class: "mono short", title: message.session_id }, message.session_id ?? "–") },
       { name: "Deliveries", number: true, cell: (message) => count(message.delivery_count) },
     ]),
-    { name: "Size", number: true, cell: (message) => bytes(message.size) },
+    { name: "Size", number: true, less: "less", cell: (message) => bytes(message.size) },
   ];
   return grid(caption, columns, items, { key: (message) => message.sequence, head: extra.length });
+}
+
+function operation(message) {
+  return [message.operation ? tag(message.operation, "plain") : "–", message.changes > 1 ? h("span", { class: "muted" }, ` ${count(message.changes)} changes`) : null];
+}
+
+function ids(message) {
+  const line = (text) => h("span", { class: "mono short", title: text }, text ?? "–");
+  return [line(message.session_id), h("br"), line(message.message_id)];
 }
 
 export function address(message) {
@@ -91,7 +107,7 @@ export function letter(message, orders = []) {
       h("div", { class: "stack" },
         section("The message", facts([
           ["Table", message.table], ["Operation", message.operation], ["Changes", message.changes > 1 ? count(message.changes) : null],
-          ["Committed", message.commit_time ? timed(message.commit_time) : null], ["Put in", when(message.enqueued_at)],
+          ["Committed", message.commit_time ? timed(message.commit_time) : null], ["Enqueued", when(message.enqueued_at)],
           ["Deliveries", count(message.delivery_count)], ["Replays", message.dead ? count(message.replays) : null],
           ["Goes to", message.destination], ["LSN", mono(message.lsn)], ["Event id", mono(message.event_id)],
           ["Message id", mono(message.message_id)], ["Session", mono(message.session_id)]])),

@@ -48,10 +48,10 @@ function sources(state, why, context) {
   const done = context.refresh;
   const columns = [
     { name: "Entry", cell: (source) => h("span", { class: "mono" }, source.name) },
-    { name: "Kind", cell: (source) => tag(source.kind, "plain") },
+    { name: "Kind", tight: true, cell: (source) => tag(source.kind, "plain") },
     { name: "Means", wide: true, cell: (source) => (source.kind === "table" ? "this table" : matches(source)) },
     { name: "Settings", wide: true, cell: (source) => settings(source.settings) },
-    { name: "Do", cell: (source) => h("span", { class: "actions" },
+    { name: "Actions", cell: (source) => h("span", { class: "actions" },
       source.kind === "exclusion" ? null : button("Change", () => editSource(source, revision, done), { look: "small", why, title: `Change ${source.name}` }),
       button("Remove", () => askRemoval("sources", source.name, revision, done), { look: "small", why, title: `Remove ${source.name}` })) },
   ];
@@ -70,11 +70,11 @@ function outputs(state, why, context) {
   const revision = state.configuration.revision;
   const done = context.refresh;
   const columns = [
-    { name: "Output", cell: (output) => h("span", { class: "mono" }, output.name) },
-    { name: "Type", cell: (output) => h("span", { class: "mono" }, output.type) },
+    { name: "Output", tight: true, cell: (output) => h("span", { class: "mono" }, output.name) },
+    { name: "Type", tight: true, cell: (output) => h("span", { class: "mono" }, output.type) },
     { name: "Settings", wide: true, cell: (output) => settings(output.settings) },
     { name: "Routes", number: true, cell: (output) => count(output.routes.length) },
-    { name: "Do", cell: (output) => h("span", { class: "actions" },
+    { name: "Actions", cell: (output) => h("span", { class: "actions" },
       button("Change", () => editOutput(output, revision, done), { look: "small", why, title: `Change ${output.name}` }),
       output.name === "default" ? null : button("Remove", () => askRemoval("outputs", output.name, revision, done), { look: "small", why, title: `Remove ${output.name}` })) },
   ];

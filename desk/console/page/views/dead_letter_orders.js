@@ -66,7 +66,7 @@ function planned(kind, plan, would, words) {
   return h("div", { class: "outcome", key: "plan", role: "status" },
     h("h3", {}, "What would happen"),
     facts([["Match", count(plan.matched)], [`Would be ${words.done}`, count(would)], ["Would stay", replays ? count(plan.left_count) : null]]),
-    plan.complete ? null : h("p", { class: "muted" }, "There are more than could be looked at in ten seconds."),
+    plan.complete ? null : h("p", { class: "muted" }, "There are more than could be read in ten seconds."),
     replays ? [plan.warnings.map((text) => notice("warn", text)), leftOut(plan)] : null);
 }
 
@@ -117,7 +117,7 @@ export function outcome(operation) {
   const result = operation.result;
   return h("div", { class: "outcome", key: `operation ${operation.id}` },
     h("p", { class: "outcome-head" }, h("strong", {}, `${WORDS[operation.kind].does}`), tag(operation.state, tone),
-      h("span", {}, `${count(operation.done)} ${WORDS[operation.kind].done}, ${count(operation.examined)} looked at`)),
+      h("span", {}, `${count(operation.done)} of ${count(operation.examined)} ${WORDS[operation.kind].done}`)),
     operation.error ? notice("bad", operation.error, null, { remedy: operation.remedy }) : null,
     result ? [
       result.doubtful ? notice("warn", `${count(result.doubtful)} may have been sent twice`, "An earlier run was killed longer ago than duplicates are detected.") : null,

@@ -5,14 +5,15 @@ import { h } from "../core/dom.js";
 import { known } from "../core/known.js";
 import { here, to } from "../core/places.js";
 import { count, counted, entityName } from "../core/words.js";
-import { button, empty, heading, linkButton, section, tag, unknowns, when } from "../parts/bits.js";
+import { button, empty, heading, linkButton, prose, section, tag, unknowns, when } from "../parts/bits.js";
 import { grid } from "../parts/grid.js";
-import { letters } from "../parts/letters.js";
+import { letters, unsendable } from "../parts/letters.js";
 import { tell } from "../parts/notes.js";
 import { askMany, outcome } from "./dead_letter_orders.js";
 import { whyNot } from "./table.js";
 
 const MOST = 100;
+const REASONS = 6;
 const TONES = { running: "info", done: "ok", failed: "bad", stopped: "warn" };
 
 export function open(_, context) {
@@ -63,7 +64,7 @@ function running(operations, context) {
     { name: "Does", cell: (operation) => operation.kind },
     { name: "Where", cell: (operation) => entityName(operation.entity) },
     { name: "State", cell: (operation) => tag(operation.state, TONES[operation.state]) },
-    { name: "Looked at", number: true, cell: (operation) => count(operation.examined) },
+    { name: "Examined", number: true, cell: (operation) => count(operation.examined) },
     { name: "Done", number: true, cell: (operation) => count(operation.done) },
     { name: "Left", number: true, cell: (operation) => count(operation.result?.left_count) },
     { name: "", cell: (operation) => [operation.error ? h("p", { class: "tone-bad" }, operation.error, operation.remedy ? ` ${operation.remedy}` : "") : null,
@@ -82,7 +83,7 @@ function running(operations, context) {
 
 /** Those of one entity. */
 export function openList(_, context) {
-  const state = { page: null, chosen: new Set(), shown: "" };
+  const state = { page: null, chosen: new Set(), shown: "", remedies: new Map() };
   return {
     title: "Dead letters",
     live: false,
@@ -92,10 +93,31 @@ export function openList(_, context) {
       if (JSON.stringify(query) !== state.shown) state.chosen.clear();
       known.operations = operations.items;
       Object.assign(state, { page, shown: JSON.stringify(query) });
+      await remedies(state);
     },
     stale: () => JSON.stringify(filter()) !== state.shown,
     draw: () => (state.page ? list(state, context) : null),
   };
+}
+
+/** What to do about each reason of the page: a dead letter says it, so one of each is read, once. */
+async function remedies(state) {
+  const first = new Map(state.page.items.map((message) => [message.reason ?? "", message]));
+  const unread = [...first].filter(([reason]) => !state.remedies.has(reason)).slice(0, REASONS);
+  await Promise.all(unread.map(async ([reason, message]) => {
+    try {
+      const found = await get(`messages/${part(message.sequence)}`, { entity: message.entity, dead: true });
+      if (found.remedy) state.remedies.set(reason, found.remedy);
+    } catch (error) {
+      if (error.status !== 404) throw error; // replayed or purged meanwhile
+    }
+  }));
+}
+
+function advice(state) {
+  const reasons = [...new Set(state.page.items.map((message) => message.reason ?? ""))].filter((reason) => state.remedies.has(reason));
+  return reasons.length ? h("section", { class: "panel", key: "advice", "aria-label": "What to do" }, h("h2", {}, "What to do"),
+    h("dl", { class: "facts" }, reasons.map((reason) => h("div", { key: reason }, h("dt", {}, reason || "no reason"), h("dd", {}, prose(state.remedies.get(reason))))))) : null;
 }
 
 function filter() {
@@ -110,6 +132,7 @@ function list(state, context) {
   const which = { reason: query.reason || null, table: query.table || null };
   const these = chosen.size ? [...chosen] : null;
   const words = chosen.size ? counted(chosen.size, "chosen dead letter") : query.reason || query.table ? "all like these" : "all of them";
+  const hopeless = page.items.length > 0 && page.items.every((message) => unsendable(message.reason));
   const last = known.operations.find((operation) => operation.entity === query.entity);
   return [
     heading(`Dead letters: ${entityName(query.entity)}`, button("Look again", context.refresh, { look: "small" })),
@@ -117,15 +140,16 @@ function list(state, context) {
       query.reason ? h("a", { class: "chip", href: to(["dead-letters", "list"], { ...query, reason: "", after: "" }), title: "Remove this filter" }, `reason ${query.reason} ×`) : null,
       query.table ? h("a", { class: "chip", href: to(["dead-letters", "list"], { ...query, table: "", after: "" }), title: "Remove this filter" }, `table ${query.table} ×`) : null) : null,
     h("div", { class: "orders", key: "orders" },
-      button(`Replay ${words}`, () => askMany("replay", query.entity, which, these, context), { look: "primary", why, key: "replay" }),
-      button(`Purge ${words}`, () => askMany("purge", query.entity, which, these, context), { look: "danger", why, key: "purge" })),
+      button(`Replay ${words}`, () => askMany("replay", query.entity, which, these, context), { look: hopeless ? "" : "primary", why, key: "replay" }),
+      button(`Purge ${words}`, () => askMany("purge", query.entity, which, these, context), { look: chosen.size || hopeless ? "danger" : "danger quiet", why, key: "purge" })),
     last ? outcome(last) : null,
     unknowns(page.unknown),
+    advice(state),
     page.items.length ? h("div", { key: "grid" }, letters(`Dead letters of ${entityName(query.entity)}`, page.items, { dead: true, extra: [choice(state, context)] }))
-      : empty(page.next ? "None in those that were looked at; there are more." : "There are none like that."),
+      : empty(page.next ? "None among those that were read; there are more." : "There are none like that."),
     h("nav", { class: "pager", key: "pager", "aria-label": "Pages" },
       query.after ? h("a", { class: "button small", href: to(["dead-letters", "list"], { ...query, after: "" }) }, "First page") : null,
-      h("span", { class: "muted" }, `${count(page.examined)} looked at`),
+      h("span", { class: "muted" }, page.items.length === page.examined ? `${count(page.items.length)} shown` : `${count(page.items.length)} match, of ${count(page.examined)} that were read`),
       page.next ? h("a", { class: "button small", href: to(["dead-letters", "list"], { ...query, after: page.next }) }, "Next page") : null),
   ];
 }

@@ -5,14 +5,14 @@ import { h } from "../core/dom.js";
 import { go, here, to } from "../core/places.js";
 import { count, entityName } from "../core/words.js";
 import { button, empty, heading, unknowns } from "../parts/bits.js";
-import { letter, letters } from "../parts/letters.js";
+import { letter, letters, unsendable } from "../parts/letters.js";
 import { askOne } from "./dead_letter_orders.js";
 import { whyNot } from "./table.js";
 
 const MOST = 50;
 const FILTERS = [
   ["table", "Table", "dbo.Persons"], ["operation", "Operation", "Update"], ["event_id", "Event id", ""], ["message_id", "Message id", ""],
-  ["session_id", "Session", ""], ["since", "Put in since (UTC)", "2026-01-31T02:00Z"], ["until", "Put in before (UTC)", "2026-01-31T03:00Z"], ["text", "In the body", ""],
+  ["session_id", "Session", ""], ["since", "Enqueued since (UTC)", "2026-01-31T02:00Z"], ["until", "Enqueued before (UTC)", "2026-01-31T03:00Z"], ["text", "In the body", ""],
 ];
 
 export function open() {
@@ -50,10 +50,10 @@ function page(state, context) {
     filters(state, query),
     unknowns(found.unknown),
     found.items.length ? h("div", { key: "grid" }, letters(`The ${noun} of ${entityName(query.entity)}`, found.items, { dead: Boolean(query.dead) }))
-      : empty(found.next ? `None in the ${count(found.examined)} that were looked at; there are more.` : `No ${noun} like that lie here.`),
+      : empty(found.next ? `None among the ${count(found.examined)} that were read; there are more.` : `No ${noun} like that lie here.`),
     h("nav", { class: "pager", "aria-label": "Pages", key: "pager" },
       query.after ? h("a", { class: "button small", href: to(["messages"], { ...query, after: "" }) }, "First page") : null,
-      h("span", { class: "muted" }, `${count(found.examined)} looked at`),
+      h("span", { class: "muted" }, `${count(found.items.length)} shown, ${count(found.examined)} read`),
       found.next ? h("a", { class: "button small", href: to(["messages"], { ...query, after: found.next }) }, found.items.length ? "Next page" : "Look further") : null),
   ];
 }
@@ -105,7 +105,7 @@ export function openOne() {
 function one(message, context) {
   const why = whyNot();
   const orders = message.dead
-    ? [button("Replay", () => askOne("replay", message, context), { look: "primary", why, key: "replay" }),
+    ? [button("Replay", () => askOne("replay", message, context), { look: unsendable(message.reason) ? "" : "primary", why, key: "replay" }),
        button("Purge", () => askOne("purge", message, context), { look: "danger", why, key: "purge" })] : [];
   return letter(message, orders);
 }

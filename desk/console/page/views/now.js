@@ -4,8 +4,8 @@ import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { known } from "../core/known.js";
 import { to } from "../core/places.js";
-import { count, counted, duration, entityName, moment, rate, share, STATES, WORST_FIRST } from "../core/words.js";
-import { figure, headroomTone, linkButton, notice, section, stateTag, unknowns, when } from "../parts/bits.js";
+import { count, counted, duration, entityName, headroomText, moment, rate, share, STATES, WORST_FIRST } from "../core/words.js";
+import { figure, headroomTone, linkButton, notice, prose, section, stateTag, unknowns, when } from "../parts/bits.js";
 import { chart, CLOCK } from "../parts/chart.js";
 import { icon } from "../parts/icons.js";
 
@@ -67,15 +67,15 @@ function troubleItem(trouble) {
     icon(tone),
     h("div", { class: "trouble-body" },
       h("h2", {}, h("span", { class: "unseen" }, `${trouble.severity}: `), trouble.what),
-      h("p", { class: "cause" }, trouble.cause),
-      trouble.remedy ? h("p", { class: "remedy" }, h("strong", {}, "What to do: "), trouble.remedy) : null,
-      h("p", { class: "trouble-foot" }, h("span", { class: "actions" }, mending(trouble)),
+      h("p", { class: "cause" }, prose(trouble.cause)),
+      trouble.remedy ? h("p", { class: "remedy" }, h("strong", {}, "What to do: "), prose(trouble.remedy)) : null,
+      h("p", { class: "trouble-foot" }, h("span", { class: "actions" }, ways(trouble)),
         trouble.since ? h("span", { class: "muted" }, "since ", when(trouble.since)) : null,
         trouble.alert ? h("span", { class: "muted" }, `alert ${trouble.alert}`) : null)));
 }
 
-/** The buttons that lead to where it can be put right. */
-function mending(trouble) {
+/** The buttons that lead to where it can be fixed. */
+function ways(trouble) {
   const links = [];
   const dead = /dead letter/i.test(`${trouble.what} ${trouble.cause} ${trouble.alert ?? ""}`);
   if (trouble.entity && dead) links.push(linkButton("Read the dead letters", to(["dead-letters", "list"], { entity: trouble.entity }), "primary"));
@@ -95,18 +95,39 @@ function way(overview) {
     return { name, text, tone, href: to(["processes"]) };
   };
   const queue = overview.queue;
+  const dead = overview.dead_letters === null ? null : overview.dead_letters - (queue?.dead_letters ?? 0);
+  const waiting = overview.changes_waiting;
+  const lying = queue ? [counted(queue.active, "message"), queue.dead_letters ? counted(queue.dead_letters, "dead letter") : null,
+    queue.used_share >= 0.1 ? `${share(queue.used_share)} full` : null].filter(Boolean).join(", ") : "not known";
   const stops = [
-    { name: "SQL Server", text: `${counted(overview.changes_waiting, "change")} wait`, tone: overview.changes_waiting === null ? "none" : "ok", href: to(["tables"]) },
+    { name: "SQL Server", text: waiting === null ? "not known" : `${counted(waiting, "change")} ${waiting === 1 ? "waits" : "wait"}`, tone: waiting === null ? "none" : "ok", href: to(["tables"]) },
     stage("Ingesters", of("ingester")),
-    { name: "Queue", text: queue ? `${counted(queue.active, "message")}${queue.used_share === null ? "" : `, ${share(queue.used_share)} full`}` : "not known",
-      tone: !queue ? "none" : queue.used_share > 0.8 ? "bad" : "ok", href: to(["queues"]) },
+    { name: "Queue", text: lying, tone: !queue ? "none" : queue.used_share > 0.8 ? "bad" : "ok", href: to(["queues"]) },
     stage("Routers", of("router")),
-    { name: "Topics", text: overview.dead_letters === null ? "not known" : counted(overview.dead_letters, "dead letter"),
-      tone: overview.dead_letters === null ? "none" : overview.dead_letters ? "warn" : "ok", href: overview.dead_letters ? to(["dead-letters"]) : to(["queues"]) },
+    { name: "Topics", text: dead === null ? "not known" : dead ? counted(dead, "dead letter") : "no dead letters",
+      tone: dead === null ? "none" : dead ? "warn" : "ok", href: dead ? to(["dead-letters"]) : to(["queues"]) },
   ];
+  for (const trouble of overview.troubles) {
+    const at = stops.find((stop) => stop.name === stopOf(trouble));
+    if (at && at.tone !== "bad") at.tone = trouble.severity === "critical" ? "bad" : "warn";
+  }
   return h("nav", { key: "way", "aria-label": "From SQL Server to the topics" },
     h("ol", { class: "way" }, stops.map((stop) => h("li", { key: stop.name },
       h("a", { class: `stop stop-${stop.tone}`, href: stop.href }, icon(stop.tone), h("strong", {}, stop.name), h("span", {}, stop.text))))));
+}
+
+const ALERTS = [
+  ["SQL Server", /SqlServer|Capture|Headroom|ChangesLost|Absent/], ["Routers", /Router|Sessions/], ["Topics", /Topic|Output/],
+  ["Queue", /Queue|DeadLetters/], ["Ingesters", /Ingester|Table|Lag/],
+];
+
+/** Where on the way a trouble is: it is not calm there. */
+function stopOf({ entity, alert, what, table }) {
+  if (entity) return entity === "queue" ? "Queue" : "Topics";
+  const named = ALERTS.find(([, pattern]) => pattern.test(alert ?? ""));
+  if (named) return named[0];
+  if (/router/i.test(what)) return "Routers";
+  return table || /ingester/i.test(what) ? "Ingesters" : "SQL Server";
 }
 
 function figures(overview) {
@@ -114,18 +135,15 @@ function figures(overview) {
   const lag = overview.worst_lag_seconds;
   return h("div", { class: "figures", key: "figures" },
     figure("Oldest waiting change", duration(lag), { note: "lag of the slowest table", tone: lag > 60 ? "warn" : null, href: to(["tables"], { sort: "lag" }) }),
-    figure("Least headroom", duration(headroom), { note: "until cleanup reaches an offset", tone: headroomTone(headroom, null) === "bad" ? "bad" : null, href: to(["tables"], { sort: "headroom" }) }),
-    figure("Throughput", rate(overview.changes_per_second), { note: "changes sent in the last minute" }),
-    figure("Changes waiting", count(overview.changes_waiting), { note: "captured and not sent" }),
-    figure("In the queue", count(overview.queue?.active), { note: "messages that routers have to send", href: to(["queues"]) }),
-    figure("Dead letters", count(overview.dead_letters), { note: "in the queue and all subscriptions", tone: overview.dead_letters ? "warn" : null, href: to(["dead-letters"]) }));
+    figure("Least headroom", headroomText(headroom), { note: headroom > 0 || headroom === null ? "until cleanup reaches an offset" : "cleanup is past an offset: changes may be lost", tone: headroomTone(headroom, null), href: to(["tables"], { sort: "headroom" }) }),
+    figure("Throughput", rate(overview.changes_per_second), { note: "changes sent in the last minute" }));
 }
 
 function charts(history) {
   return h("div", { class: "charts", key: "charts" },
-    chart("Lag", history.lag_seconds, duration, { tone: "lag", steps: CLOCK }),
-    chart("Throughput", history.changes_per_second, rate),
-    history.queue_messages.length ? chart("Messages in the queue", history.queue_messages, count, { tone: "queue" }) : null);
+    chart("Lag", history.lag_seconds, duration, { tone: "lag", steps: CLOCK, brief: true }),
+    chart("Throughput", history.changes_per_second, rate, { brief: true }),
+    history.queue_messages.length ? chart("Messages in the queue", history.queue_messages, count, { tone: "queue", brief: true }) : null);
 }
 
 function states(overview) {
@@ -140,5 +158,6 @@ function states(overview) {
       overview.owners.length
         ? h("ul", { class: "counts" }, overview.owners.map((owner) => h("li", { key: owner.owner },
             h("span", { class: "mono grow" }, owner.owner), h("strong", {}, counted(owner.tables, "table")))))
-        : h("p", { class: "empty" }, "No ingester has a table now.")));
+        : h("p", { class: "empty" }, overview.unknown.some((each) => /^(owners|tables|sql server)/i.test(each.what))
+          ? "It could not be read which ingester has which table." : "No ingester has a table now.")));
 }

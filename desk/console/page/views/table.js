@@ -4,8 +4,8 @@ import { get, list, part, session } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { known } from "../core/known.js";
 import { to } from "../core/places.js";
-import { count, counted, duration, rate, STATES } from "../core/words.js";
-import { bar, button, empty, facts, failure, figure, heading, headroomTone, linkButton, notice, section, stateTag, tag, when } from "../parts/bits.js";
+import { count, counted, duration, headroomText, rate, STATES } from "../core/words.js";
+import { bar, button, empty, facts, failure, figure, heading, headroomBar, headroomTone, linkButton, notice, section, stateTag, tag, when } from "../parts/bits.js";
 import { chart, CLOCK } from "../parts/chart.js";
 import { grid } from "../parts/grid.js";
 import { moveOffset } from "./table_offset.js";
@@ -37,13 +37,13 @@ export function whyNot() {
 function page(state, context) {
   const { table } = state;
   return [
-    heading(table.table, stateTag(table.state), h("span", { class: "muted" }, STATES[table.state]?.means ?? "")),
+    heading(table.table, stateTag(table.state), table.pause || table.problem ? null : h("span", { class: "muted" }, STATES[table.state]?.means ?? "")),
     orders(table, context),
     troubles(table),
     figures(table),
     h("div", { class: "charts", key: "charts" },
-      chart("Lag", state.history.lag_seconds, duration, { tone: "lag", steps: CLOCK }),
-      chart("Throughput", state.history.changes_per_second, rate)),
+      chart("Lag", state.history.lag_seconds, duration, { tone: "lag", steps: CLOCK, brief: true }),
+      chart("Throughput", state.history.changes_per_second, rate, { brief: true })),
     h("div", { class: "two", key: "two" }, room(table), about(table)),
     snapshots(state, context),
     moves(state.moves),
@@ -66,7 +66,7 @@ function orders(table, context) {
 function troubles(table) {
   const pause = table.pause;
   return [
-    table.problem ? notice("bad", table.problem, null, { key: "problem" }) : null,
+    table.problem && !pause ? notice("bad", table.problem, null, { key: "problem" }) : null,
     pause ? h("div", { key: "pause", class: "notice notice-info" },
       h("div", { class: "notice-body" }, h("p", { class: "notice-title" }, "Paused by ", pause.by, ", ", when(pause.at)),
         pause.reason ? h("p", {}, `“${pause.reason}”`) : null,
@@ -79,7 +79,7 @@ function figures(table) {
     figure("Lag", duration(table.lag?.seconds), { note: "since the oldest waiting change was committed", tone: table.lag?.seconds > 60 ? "warn" : null }),
     figure("Waiting", table.lag ? `${count(table.lag.changes)}${table.lag.at_least ? " or more" : ""}` : "–", { note: "changes captured and not sent" }),
     figure("Throughput", rate(table.changes_per_second), { note: "sent in the last minute" }),
-    figure("Headroom", duration(table.headroom_seconds), { note: "until cleanup reaches the offset", tone: headroomTone(table.headroom_seconds, table.retention_seconds) }));
+    figure("Headroom", headroomText(table.headroom_seconds), { note: table.headroom_seconds <= 0 && table.headroom_seconds !== null ? "cleanup is past the offset" : "until cleanup reaches the offset", tone: headroomTone(table.headroom_seconds, table.retention_seconds) }));
 }
 
 function room(table) {
@@ -87,9 +87,9 @@ function room(table) {
   const known = left !== null && left !== undefined && kept;
   return section("Headroom",
     known
-      ? [bar(left / kept, `${duration(left)} of ${duration(kept)}`, headroomTone(left, kept), `${duration(left)} of ${duration(kept)} are left`),
+      ? [headroomBar(left, kept, { long: true }),
          h("p", { class: "muted" }, left <= 0
-           ? "Cleanup has reached the offset: changes may be lost."
+           ? "Cleanup has passed the offset: changes that were not read may be lost."
            : `SQL Server keeps changes for ${duration(kept)}. If this table is not read, changes are lost in ${duration(left)}.`)]
       : empty("It is not known how long the server keeps changes of this table."));
 }
@@ -98,12 +98,11 @@ function about(table) {
   const offset = table.offset;
   return section("Where it stands",
     facts([
-      ["Offset", offset ? offset.position : "none before the first start"],
-      ["LSN", offset?.lsn ? h("span", { class: "mono" }, offset.lsn) : null],
+      ["Offset", !offset ? "none before the first start" : offset.lsn ? h("span", { class: "mono", title: offset.position }, offset.lsn) : offset.position],
       ["Committed", offset?.committed_at ? when(offset.committed_at) : null],
-      ["Moved last", offset?.updated_at ? when(offset.updated_at) : null],
+      ["Saved", offset?.updated_at ? when(offset.updated_at) : null],
       ["Owner", table.owner ? h("span", { class: "mono" }, table.owner) : "nobody"],
-      ["Lock", `${table.lock}${table.epoch === null ? "" : `, epoch ${table.epoch}`}`],
+      ["Lock", table.lock === "unknown" ? null : h("span", { title: table.epoch === null ? null : `epoch ${table.epoch}` }, table.lock)],
       ["Capture instance", table.capture_instance ? h("span", { class: "mono" }, table.capture_instance) : null],
       ["Topic", table.topic ? h("a", { class: "mono", href: to(["messages"], { entity: `topic/${table.topic}` }) }, table.topic) : null],
     ]));
@@ -118,7 +117,7 @@ function snapshots(state, context) {
     { name: "Rows", cell: progress },
     { name: "Which", wide: true, cell: (snapshot) => [h("span", { class: "mono" }, snapshot.where ?? "all rows"), snapshot.topic ? ` to ${snapshot.topic}` : "", snapshot.error ? h("p", { class: "tone-bad" }, snapshot.error) : ""] },
     { name: "By", cell: (snapshot) => snapshot.asked_by ?? "–" },
-    { name: "Do", cell: (snapshot) => h("span", { class: "actions" }, OVER.has(snapshot.state) ? "–" : [
+    { name: "Actions", cell: (snapshot) => h("span", { class: "actions" }, OVER.has(snapshot.state) ? "–" : [
       snapshot.state === "paused" ? act(snapshot, "resume", "Resume") : act(snapshot, "pause", "Pause"), act(snapshot, "stop", "Stop")]) },
   ];
   return section("Snapshots", state.snapshots.refused ? failure(state.snapshots.refused) : state.snapshots.items.length

@@ -7,10 +7,10 @@ import { endings, field, openDialog, reasonField, tick } from "../parts/dialog.j
 import { tell } from "../parts/notes.js";
 
 const GOALS = {
-  time: "A time: before the first commit at it",
-  earliest: "The earliest change that the server has",
-  latest: "The latest change: nothing that waits is sent",
-  lsn: "An LSN",
+  time: "From a time: the first commit at or after it",
+  earliest: "From the earliest change that the server still has",
+  latest: "After the latest change",
+  lsn: "After an LSN",
 };
 const CONFIRMS = {
   take: "Take the table from the ingester that reads it now",
@@ -42,7 +42,8 @@ function goals(state, changed) {
     state.goal === "time" ? field("Time in UTC", h("input", { type: "text", inputmode: "numeric", value: state.time, placeholder: "2026-01-31 02:15:00", autocomplete: "off",
       on: { input: (event) => changed("time", event.target.value) } }), "Year-month-day hour:minute:second.") : null,
     state.goal === "lsn" ? field("LSN", h("input", { type: "text", class: "mono", value: state.lsn, maxlength: 64, placeholder: "0x0000002A000001F80003", autocomplete: "off", spellcheck: "false",
-      on: { input: (event) => changed("lsn", event.target.value) } })) : null);
+      on: { input: (event) => changed("lsn", event.target.value) } })) : null,
+    state.goal === "latest" ? notice("bad", "This skips every change that waits", "Subscribers never receive them. Only changes that are committed later are sent.", { key: "skips" }) : null);
 }
 
 function order(state, dry) {

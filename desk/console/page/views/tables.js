@@ -3,8 +3,8 @@
 import { h } from "../core/dom.js";
 import { known, readTables } from "../core/known.js";
 import { go, here, to } from "../core/places.js";
-import { count, counted, duration, rate, STATES, WORST_FIRST } from "../core/words.js";
-import { bar, empty, heading, headroomTone, stateTag } from "../parts/bits.js";
+import { count, counted, duration, headroomText, rate, shortener, STATES, WORST_FIRST } from "../core/words.js";
+import { empty, heading, headroomBar, stateTag } from "../parts/bits.js";
 import { grid, paged } from "../parts/grid.js";
 
 const SORTS = {
@@ -39,7 +39,7 @@ function page(tables) {
     heading("Tables", h("span", { class: "muted" }, found.length === tables.length ? counted(tables.length, "table") : `${count(found.length)} of ${counted(tables.length, "table")}`)),
     h("div", { class: "toolbar", key: "toolbar", role: "search" },
       h("label", { class: "unseen", for: "table-search" }, "Search tables"),
-      h("input", { id: "table-search", type: "search", class: "search", placeholder: "Search a name, an owner or a topic ( / )", value: chosen.q, autocomplete: "off",
+      h("input", { id: "table-search", type: "search", class: "search", placeholder: "Search a name, an owner or a topic", title: "The key / goes here", value: chosen.q, autocomplete: "off",
         on: { input: (event) => go(address({ q: event.target.value }), { replace: true }) } }),
       chips(tables, chosen, address)),
     shown.length ? h("div", { key: "grid" }, tableGrid(shown, chosen, address)) : empty("No table is like that.", h("a", { href: "#/tables" }, "Show all")),
@@ -77,6 +77,7 @@ function tableGrid(tables, chosen, address) {
   const sort = SORTS[chosen.sort] ?? SORTS.state;
   const down = chosen.down === null || chosen.down === "" ? sort.down : chosen.down === "1";
   const change = (by) => go(address({ sort: by === "state" ? "" : by, down: by === chosen.sort ? (down ? "0" : "1") : "" }), { replace: true });
+  const short = shortener(tables.map((table) => table.topic));
   const columns = [
     { name: "Table", sort: "table", cell: (table) => h("a", { class: "name", title: table.table, href: to(["tables", table.table]) }, table.table) },
     { name: "State", sort: "state", cell: (table) => [stateTag(table.state), table.snapshot && table.snapshot.state === "running" ? h("span", { class: "muted" }, " snapshot") : null] },
@@ -85,20 +86,12 @@ function tableGrid(tables, chosen, address) {
     { name: "Rate", sort: "rate", number: true, cell: (table) => rate(table.changes_per_second) },
     { name: "Headroom", sort: "headroom", cell: headroom },
     { name: "Owner", less: "lesser", sort: "owner", cell: (table) => h("span", { class: "mono short", title: table.owner }, table.owner ?? "–") },
-    { name: "Topic", less: "less", sort: "topic", cell: (table) => h("span", { class: "mono short", title: table.topic }, ending(table.topic)) },
+    { name: "Topic", less: "less", sort: "topic", cell: (table) => h("span", { class: "mono short", title: table.topic }, short(table.topic)) },
   ];
   return grid("Tables, their state, lag and headroom", columns, tables, { key: (table) => table.table, sorted: { by: chosen.sort, down, change } });
 }
 
-/** Topics of one database begin alike: what tells them apart is the end. */
-function ending(topic) {
-  return !topic ? "–" : topic.length > 30 ? `…${topic.slice(-28)}` : topic;
-}
-
 function headroom(table) {
   if (table.headroom_seconds === null || table.headroom_seconds === undefined) return "–";
-  const text = duration(table.headroom_seconds);
-  if (!table.retention_seconds) return text;
-  const label = `Headroom ${text} of ${duration(table.retention_seconds)} that the server keeps`;
-  return bar(table.headroom_seconds / table.retention_seconds, text, headroomTone(table.headroom_seconds, table.retention_seconds), label);
+  return table.retention_seconds ? headroomBar(table.headroom_seconds, table.retention_seconds) : headroomText(table.headroom_seconds);
 }
