@@ -115,6 +115,8 @@ def test_the_page_is_walked_by_keys_alone(view: Window) -> None:
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Copy").first).to_be_focused()
+    page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Open dbo.Persons")).to_be_focused()
     page.keyboard.press("/")
     page.keyboard.type("invoices")

@@ -15,7 +15,12 @@ def test_the_first_view_says_what_is_wrong_and_leads_there(view: Window) -> None
     wrong = page.get_by_role("region", name="What is wrong")
     first = wrong.get_by_role("listitem").first
     expect(first).to_contain_text("critical: dbo.Persons")
-    expect(first).to_contain_text("may not select from it")
+    expect(first).to_contain_text("may not select from cdc.dbo_Persons_CT")
+    expect(first.locator("code")).to_have_text("GRANT SELECT ON SCHEMA::cdc TO dstream")
+    expect(first.get_by_role("button", name="Copy")).to_be_visible()
+    way = page.get_by_role("navigation", name="From SQL Server to the topics")
+    expect(way.locator(".stop-bad")).to_have_count(2)
+    expect(way.get_by_role("link", name="Routers")).to_have_class("stop stop-ok")
     expect(first).to_contain_text("15 min ago")
     expect(first).to_contain_text("DStreamTableStopped")
     letters = wrong.get_by_role("listitem").filter(has_text="queue ingest-queue")
