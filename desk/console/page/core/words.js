@@ -90,8 +90,9 @@ export function shortener(names, most = 28) {
   const all = [...new Set(names.filter(Boolean))];
   const head = all.length > 1 ? shared(all, /.*[./]/) : 0;
   const tail = all.length > 1 ? shared(all.map((name) => [...name.slice(head)].reverse().join("")), /.*[./]/) : 0;
+  const long = all.some((name) => name.length > most); // all alike: a list of two forms would be read as two kinds
   return (name) => {
-    if (!name || name.length <= most) return name || NONE;
+    if (!name || !long || name.length <= head + tail) return name || NONE;
     const inner = name.slice(head, name.length - tail);
     return `${head ? "…" : ""}${middle(inner, most - 2)}${tail ? "…" : ""}`;
   };
