@@ -20,7 +20,7 @@ class Unread:
     hint: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}" + (f": {self.hint}" if self.hint else "")
+        return f"{self.what}: {self.why}" if not self.hint else f"{self.what}: {self.why.rstrip('.')}: {self.hint}"
 
 
 def read_or(unread: list[Unread], what: str, read: Callable[[], _T], otherwise: _T) -> _T:

@@ -21,6 +21,8 @@ _READINESS = (
 )
 """How the text of a readiness begins, and the alert that reports the same."""
 _PORTS = {"ingester": 8080, "router": 8081}
+_LOGIN = "login refused"
+"""A cause that each part of the database reports, and the readiness of an ingester: it is one trouble."""
 _OF_TABLES = "stopped with an error"
 """A readiness that tables report by themselves."""
 
@@ -39,8 +41,17 @@ def troubles(seen: Seen) -> Iterator[Trouble]:
 
 
 def _of_unread(seen: Seen) -> Iterator[Trouble]:
+    refused = [each for each in seen.unread if _LOGIN in each.why]
+    if refused:
+        yield Trouble(
+            severity="critical",
+            what="SQL Server refuses the login",
+            cause=refused[0].why,
+            remedy=refused[0].hint,
+            alert="DStreamSqlServerUnreachable",
+        )
     for each in seen.unread:
-        if each.why.startswith(_EXPECTED):
+        if each.why.startswith(_EXPECTED) or each in refused:
             continue
         database = each.what in ("offsets", "tables")
         yield Trouble(
@@ -98,7 +109,8 @@ def _of_processes(seen: Seen) -> Iterator[Trouble]:
     for stage, lost in gone.items():
         yield _none_reached(stage, lost, waiting)
     for each in seen.processes:
-        if each.process.stage not in gone:
+        told = _LOGIN in (each.process.text or "") and any(_LOGIN in other.why for other in seen.unread)
+        if each.process.stage not in gone and not told:
             yield from _of_process(each)
     for stage in seen.unwatched:
         yield Trouble(

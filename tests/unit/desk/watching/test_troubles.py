@@ -155,6 +155,15 @@ def test_what_is_well_or_can_never_be_known_is_no_trouble() -> None:
     assert troubles(well) == []
 
 
+def test_a_login_that_is_refused_is_one_trouble() -> None:
+    why = "cannot connect to db-1: login refused"
+    ingester = _process(stage="ingester", ready=False, text=f"the connection to SQL Server is lost: {why}")
+    parts = [Unread(what, why, "check user and password") for what in ("offsets", "tables", "capture")]
+    [found] = troubles(Seen(processes=[Scraped(ingester)], unread=parts))
+    assert (found.severity, found.what, found.cause) == ("critical", "SQL Server refuses the login", why)
+    assert found.remedy == "check user and password"
+
+
 def test_cleanup_is_no_danger_where_nothing_waits_and_capture_is_current() -> None:
     idle = _table(headroom_seconds=-1, lag=Lag(seconds=0, changes=0, at_least=False))
     assert troubles(Seen([idle])) == []
