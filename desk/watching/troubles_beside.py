@@ -70,7 +70,7 @@ def _of_capture(seen: Seen) -> Iterator[Trouble]:
     if state == "capture_stopped":
         yield Trouble(
             severity="critical",
-            what="Change Data Capture",
+            what="Capture has stopped",
             cause=seen.capture.text,
             remedy=seen.capture.hint,
             alert="DStreamCaptureStopped",
@@ -78,7 +78,7 @@ def _of_capture(seen: Seen) -> Iterator[Trouble]:
     elif state == "capture_lagging":
         yield Trouble(
             severity="warning",
-            what="Change Data Capture",
+            what="Capture is late",
             cause=seen.capture.text,
             remedy=seen.capture.hint,
             alert="DStreamCaptureLagging",

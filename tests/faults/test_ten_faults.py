@@ -291,7 +291,7 @@ FAULTS: Mapping[str, tuple[Callable[[World], AbstractContextManager[None]], Says
             "json": '"capture": {"state": "capture_stopped".*"remedy": "',
             "alert": "DStreamCaptureStopped",
             "log": "capture.*hint=",
-            "page": r"critical \| Change Data Capture \| .* \| DStreamCaptureStopped",
+            "page": r"critical \| Capture has stopped \| .* \| DStreamCaptureStopped",
         },
     ),
     "capture lagging": (
@@ -301,7 +301,7 @@ FAULTS: Mapping[str, tuple[Callable[[World], AbstractContextManager[None]], Says
             "json": '"capture": {"state": "capture_lagging".*"remedy": "',
             "alert": "DStreamCaptureLagging",
             "log": "capture.*hint=",
-            "page": r"Change Data Capture \| .* \| DStreamCaptureLagging",
+            "page": r"Capture is late \| .* \| DStreamCaptureLagging",
         },
     ),
     "password revoked": (
