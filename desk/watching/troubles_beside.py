@@ -226,7 +226,9 @@ def _of_entity(entity: Entity, alert: str | None) -> Iterator[Trouble]:
         yield Trouble(
             severity="warning",
             what=what,
-            cause=f"{entity.dead_letters:,} dead letters wait for a person",
+            cause="1 dead letter waits for a person"
+            if entity.dead_letters == 1
+            else f"{entity.dead_letters:,} dead letters wait for a person",
             remedy="look at their reasons; correct the cause, and replay them",
             entity=entity.entity,
             alert=alert,

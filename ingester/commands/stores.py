@@ -137,7 +137,7 @@ def chosen(
     for text in given:
         try:
             table = known.get(TableName.parse(text).key.lower())
-            problem = None if table is not None else "no such table in the configuration"
+            problem = None if table is not None else f"no such table in the configuration{_meant(text, tables)}"
         except ValueError as error:
             table, problem = None, str(error)
         if table is not None:
@@ -148,6 +148,13 @@ def chosen(
         none = "those that patterns match: none now"
         raise ConfigurationError(problems, hint=f"the tables are {_list(tables) or none}")
     return found
+
+
+def _meant(text: str, tables: Sequence[TableName]) -> str:
+    """Without a schema a name means dbo, which many forget."""
+    name = TableName.parse(text).table.lower()
+    meant = [table.key for table in tables if table.table.lower() == name]
+    return f" (did you mean {' or '.join(meant[:3])}?)" if meant else ""
 
 
 def _list(tables: Sequence[TableName]) -> str:

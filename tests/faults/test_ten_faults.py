@@ -245,7 +245,7 @@ FAULTS: Mapping[str, tuple[Callable[[World], AbstractContextManager[None]], Says
             "json": '"dead_letters": [1-9]',
             "alert": "DStreamDeadLettersWait",
             "log": "message dead-lettered .*MalformedMessage.*the body is not JSON",
-            "page": r"dead letters wait for a person \| look at their reasons",
+            "page": r"dead letters? waits? for a person \| look at their reasons",
         },
     ),
     "grant missing": (

@@ -121,6 +121,12 @@ CASES: list[tuple[Seen, str, str | None, str]] = [
     (Seen(unwatched=["router"]), "warning", None, "no health port of the router is configured"),
     (Seen(queue=QUEUE, queue_grows=True), "warning", "DStreamQueueGrows", "5 messages wait"),
     (Seen(queue=QUEUE.model_copy(update={"dead_letters": 2})), "warning", "DStreamDeadLettersWait", "2 dead letters"),
+    (
+        Seen(queue=QUEUE.model_copy(update={"dead_letters": 1})),
+        "warning",
+        "DStreamDeadLettersWait",
+        "1 dead letter waits",
+    ),
     (Seen(entities=[TOPIC.model_copy(update={"dead_letters": 2})]), "warning", None, "2 dead letters"),
     (Seen(entities=[TOPIC.model_copy(update={"transfer_dead_letters": 2})]), "warning", None, "not be forwarded"),
     (Seen(entities=[TOPIC.model_copy(update={"used_share": 0.6})]), "warning", "DStreamEntityFilling", "60%"),
