@@ -65,6 +65,10 @@ class PermanentError(DStreamError):
     """Trying again cannot help: stop this table, dead-letter this message, or end with status 1."""
 
 
+class Unfit(PermanentError):
+    """What was asked for does not fit what is there, such as a position outside of the log: ask for something else."""
+
+
 class EntityUnavailable(PermanentError):
     """The entity is missing, or the right to use it, whatever is sent: no one table or message is at fault.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from desk.documents.shape import Document, Reason
 
@@ -105,11 +105,11 @@ class OffsetOrder(Document):
     time: datetime | None = Field(
         default=None, description="To before the first commit at this time; UTC without a zone."
     )
-    earliest: bool = False
-    latest: bool = False
-    take: bool = Field(default=False, description="Even if an ingester reads the table now.")
-    skip: bool = Field(default=False, description="Even if changes will never be sent.")
-    dry_run: bool = Field(default=True, description="Show what it would mean, and change nothing.")
+    earliest: StrictBool = False
+    latest: StrictBool = False
+    take: StrictBool = Field(default=False, description="Even if an ingester reads the table now.")
+    skip: StrictBool = Field(default=False, description="Even if changes will never be sent.")
+    dry_run: StrictBool = Field(default=True, description="Show what it would mean, and change nothing.")
     reason: Reason | None = None
 
 

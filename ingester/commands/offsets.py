@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from common.errors import PermanentError, TransientError
+from common.errors import PermanentError, TransientError, Unfit
 from common.names import TableName
 from ingester.commands.stores import Database, LocksSeen, chosen, database, locks_seen
 from ingester.operating.moving import Bounds, MovePlan, Span, spans, within
@@ -145,7 +145,7 @@ def _position(stores: Database, table: TableName, target: Target, bounds: Bounds
     assert target.time is not None
     found = stores.desk.position_at(target.time)
     if found is None:
-        raise PermanentError(
+        raise Unfit(
             f"setting the offset of {table.key} to {target.time.isoformat()}: nothing was captured at that time or later; capture "
             f"has come to {bounds.captured}",
             hint="use --latest to go on after all that is captured",

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from common.errors import PermanentError
+from common.errors import Unfit
 from ingester.position import Position
 from ingester.source import CapturedColumn, CaptureInstance
 
@@ -39,7 +39,7 @@ class BaseTable:
     row_bytes: float | None = None
 
 
-class ConditionRefused(PermanentError):
+class ConditionRefused(Unfit):
     """The condition of a snapshot: the server does not take it, or cannot compute it on a row. It never changes, so resuming cannot help."""
 
 

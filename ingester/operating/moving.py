@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from common.errors import PermanentError
+from common.errors import Unfit
 from common.names import TableName
 from ingester.operating.offset_desk import Count
 from ingester.position import Position
@@ -82,15 +82,15 @@ class Bounds:
 
 
 def within(table: TableName, to: Position, bounds: Bounds) -> Position:
-    """`to`. Raises PermanentError where nothing can be read from there."""
+    """`to`. Raises Unfit where nothing can be read from there."""
     if to < bounds.low:
-        raise PermanentError(
+        raise Unfit(
             f"setting the offset of {table.key} to {to}: this is below the low watermark, {bounds.low}: changes before it were removed "
             "or never captured",
             hint="use --earliest, or a later position",
         )
     if to > bounds.captured:
-        raise PermanentError(
+        raise Unfit(
             f"setting the offset of {table.key} to {to}: this is beyond {bounds.captured}, which is how far capture has come",
             hint="use --latest, or an earlier position",
         )

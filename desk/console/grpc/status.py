@@ -17,6 +17,7 @@ from common.errors import (
     Stopped,
     Throttled,
     TransientError,
+    Unfit,
     unforeseen,
 )
 from common.observability.logs import masked
@@ -35,6 +36,7 @@ _CODES: Sequence[tuple[type[DStreamError], grpc.StatusCode]] = (
     (TooMany, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Overdue, grpc.StatusCode.DEADLINE_EXCEEDED),
     (ConfigurationError, grpc.StatusCode.INVALID_ARGUMENT),
+    (Unfit, grpc.StatusCode.INVALID_ARGUMENT),
     (NotFound, grpc.StatusCode.NOT_FOUND),
     (Conflict, grpc.StatusCode.FAILED_PRECONDITION),
     (Throttled, grpc.StatusCode.RESOURCE_EXHAUSTED),

@@ -30,6 +30,7 @@ from desk.console.http import (
 from desk.console.http.gate import Gate
 from desk.console.http.problems import MEDIA_TYPE, answered
 from desk.console.http.served import Served
+from desk.console.refusals import Overdue
 
 PAGE: Final = Path(__file__).parents[1] / "page"
 """The page's files, as they are served."""
@@ -89,6 +90,8 @@ async def _alive(request: Request) -> Response:
 
 
 async def _answered(request: Request, error: Exception) -> Response:
+    if isinstance(error, Overdue) and request.method in ("GET", "HEAD"):
+        error = Overdue(error.message, hint="nothing was changed: ask again, for less or later")
     return answered(error, getattr(request.state, "request_id", "unknown"))
 
 

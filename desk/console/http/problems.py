@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError, unforeseen
+from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError, Unfit, unforeseen
 from common.observability.logs import masked
 from desk.console.refusals import AuditUnavailable, Busy, Missing, NotAllowed, Overdue, TooMany, Unauthenticated
 from desk.desk import Conflict, NotFound
@@ -50,6 +50,7 @@ class Refused(DStreamError):
 
 _KINDS: Final[Sequence[tuple[type[DStreamError], int, str, str]]] = (
     (ConfigurationError, 422, "invalid", "The request cannot be right"),
+    (Unfit, 422, "invalid", "The request cannot be right"),
     (NotFound, 404, "not-found", "There is no such thing"),
     (Conflict, 409, "conflict", "It is not as the request supposes"),
     (Unauthenticated, 401, "unauthenticated", "Nobody is logged in"),
@@ -70,6 +71,12 @@ _STATUSES: Final = {
     405: ("method", "This path has no such method"),
 }
 
+_REMEDIES: Final = {
+    400: "send a body that is JSON, and not nested deeply",
+    404: "see /api/v1/openapi.json for the paths",
+    405: "see /api/v1/openapi.json for the methods",
+}
+
 
 def problem_of(error: Exception, request: str) -> tuple[Problem, dict[str, str]]:
     """The document and the headers of an answer."""
@@ -79,7 +86,7 @@ def problem_of(error: Exception, request: str) -> tuple[Problem, dict[str, str]]
     if isinstance(error, HTTPException):
         word, title = _STATUSES.get(error.status_code, ("http", "The request was refused"))
         headers.update(error.headers or {})
-        return _problem(error.status_code, word, title, title, None, request), headers
+        return _problem(error.status_code, word, title, title, _REMEDIES.get(error.status_code), request), headers
     if isinstance(error, TooMany):
         headers["retry-after"] = str(max(1, math.ceil(error.after)))
     elif isinstance(error, TransientError):
