@@ -151,10 +151,10 @@ class Walk:
         """Whether one that is meant, and lies before one of these in its session, is locked elsewhere. Waits no longer than a lock may last."""
         if not self._ordered or not any(self._first(each.lying.sequence) for each in page):
             return False
-        mine = {each.lying.sequence: each.lying.message.session_id for each in page}
-        if any(partition(sequence) for sequence in mine):
-            return False  # a partitioned entity has no order to keep
-        return self._is_held(self._held(mine))
+        parts = dict[int, dict[int, str | None]]()
+        for each in page:  # a session lies in one partition, and in order there
+            parts.setdefault(partition(each.lying.sequence), {})[each.lying.sequence] = each.lying.message.session_id
+        return self._is_held(frozenset().union(*(self._held(part, mine) for part, mine in parts.items())))
 
     def _is_held(self, held: frozenset[int]) -> bool:
         """Whether to wait for these. The time begins again when one of them has come."""
@@ -171,9 +171,10 @@ class Walk:
             return False
         return True
 
-    def _held(self, mine: dict[int, str | None]) -> frozenset[int]:
-        """Those that are meant between what was visited and the last of `mine`, and lie before one of them in its session."""
-        first, last, found = self._visited.get(0, -1) + 1, max(mine), dict[int, str | None]()
+    def _held(self, part: int, mine: dict[int, str | None]) -> frozenset[int]:
+        """Those of a partition that are meant between what was visited and the last of `mine`, and lie before one of them in its session."""
+        first, last = max(self._visited.get(part, -1) + 1, part << 48), max(mine)
+        found = dict[int, str | None]()
         meant = self._seen.between(first, last)
         if all(sequence in mine for sequence in meant):
             return frozenset()  # none is missing, so there is nothing to look for

@@ -15,8 +15,9 @@ from desk.messages.facts import changes_of, replay_of
 from desk.messages.places import Place
 from desk.messages.scanning import FIRST, Clock, Look, first_since, forward
 
-CLOCKS = timedelta(minutes=5)
-"""By how much the clocks of SQL Server and of the bus may differ."""
+CLOCKS = timedelta(hours=2)
+"""By how much the clocks of SQL Server and of the bus may differ. Commit times are local times of the server, whose zone may be off by the hour of
+summer time."""
 
 
 @dataclass(frozen=True, slots=True)
