@@ -30,6 +30,8 @@ SECONDS: Final = 6.0
 """For all of them together, after the bus has shown how many there are."""
 _DEPTHS_SECONDS: Final = 10.0
 MOST_EACH: Final = 20_000
+MOST_EACH_FOR_A_PAGE: Final = 2_000
+"""Of each entity, for a page that asks again and again: the bus knows how many there are in all, where it may be asked."""
 AT_ONCE: Final = 8
 MOST_UNSEEN: Final = 200
 """Entities that are looked at where the bus does not show which have dead letters."""
@@ -40,7 +42,13 @@ ShelvesOf = Callable[[BusSettings], Shelves]
 
 
 def counts(
-    places: Places, shelves_of: ShelvesOf, bus_of: BusOf, unread: list[Unread], stop: threading.Event
+    places: Places,
+    shelves_of: ShelvesOf,
+    bus_of: BusOf,
+    unread: list[Unread],
+    stop: threading.Event,
+    *,
+    most: int = MOST_EACH,
 ) -> Sequence[DeadLetterCount]:
     """Of those that have some, and of those that could not be seen, the queue first."""
     known = list(places.known())
@@ -53,7 +61,9 @@ def counts(
         asked = [place for place in asked if id(place) not in left]
         unread.append(Unread(f"dead letters of {len(left):,} entities", "too many to look at without the right Manage"))
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dead-letters") as pool:
-        found = list(pool.map(lambda place: _in_time(place, shelves_of, depths.get(_key(place)), stop, until), asked))
+        found = list(
+            pool.map(lambda place: _in_time(place, shelves_of, depths.get(_key(place)), most, stop, until), asked)
+        )
     for place, count in zip(asked, found, strict=True):
         if isinstance(count, DStreamError):
             unread.append(Unread(f"dead letters of {place.entity}", count.message, count.hint))
@@ -61,20 +71,20 @@ def counts(
 
 
 def _in_time(
-    place: Place, shelves_of: ShelvesOf, total: int | None, stop: threading.Event, until: float
+    place: Place, shelves_of: ShelvesOf, total: int | None, most: int, stop: threading.Event, until: float
 ) -> DeadLetterCount | DStreamError | None:
     """One that does not answer holds up no other."""
     left = until - time.monotonic()
     if left <= 0:
         return TransientError("there was no time left to look at it", hint="ask for this entity alone")
     try:
-        return in_time(left + 1, lambda: _count(place, shelves_of, total, stop, until), name="dead-letters")
+        return in_time(left + 1, lambda: _count(place, shelves_of, total, most, stop, until), name="dead-letters")
     except TimeoutError:
         return TransientError(f"no answer within {SECONDS:g} s")
 
 
 def _count(
-    place: Place, shelves_of: ShelvesOf, total: int | None, stop: threading.Event, until: float
+    place: Place, shelves_of: ShelvesOf, total: int | None, most: int, stop: threading.Event, until: float
 ) -> DeadLetterCount | DStreamError | None:
     reasons, tables, examined, ended = Counter[str](), Counter[str](), 0, False
     try:
@@ -85,7 +95,7 @@ def _count(
                     examined += 1
                     reasons[lying.reason or ""] += 1
                     tables[together(changes_of(lying.message)).table or ""] += 1
-                if examined >= MOST_EACH:
+                if examined >= most:
                     break
     except EntityMissing as error:
         return None if total is None and place.shelf.subscription is None else error

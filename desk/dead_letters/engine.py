@@ -36,6 +36,10 @@ REPLAY, PURGE = "dead_letters.replay", "dead_letters.purge"
 
 log = structlog.get_logger("dead_letters")
 
+MANY_BEFORE: Final = 1_000
+"""Dead letters before the first that is meant, from which on a plan names their number."""
+_DEFERRED: Final = "it is deferred, so that it can only be taken by its number, by whoever deferred it: receive it there and complete it"
+
 Kind = Literal["replay", "purge"]
 
 ACTIONS: Final[Mapping[Kind, str]] = {"replay": REPLAY, "purge": PURGE}
@@ -50,15 +54,25 @@ class Watch:
     matched: int = 0
     done: int = 0
     waiting: int = 0
+    account: Account | None = None
     changed: Callable[[], None] = lambda: None
 
     def tell(self, *, examined: int | None = None, account: Account | None = None, waiting: int = 0) -> None:
         if examined is not None:
             self.examined = examined
         if account is not None:
+            self.account = account
             self.matched, self.done = account.matched, account.done
         self.waiting = waiting
         self.changed()
+
+    def so_far(self) -> DeadLetterResult | None:
+        """Of an operation that has failed: what it did before; None if that is nothing."""
+        account = self.account
+        if account is None or not (account.accounted() or account.doubtful_count):
+            return None
+        account.complete = False
+        return account.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +94,14 @@ class Engine:
         with self._open(order) as scene:
             account = Account(scene.place.entity, kind, dry_run=True)
             if kind == "purge":
-                seen = scene.look(watch, until=until)
-                account.matched = account.done = seen.matched
-                account.complete = seen.complete
+                account.done = scene.look(watch, account, until=until).matched
                 return account.result()
             target, warnings = target_of(scene.place, scene.shelves, self.settings())
             for text in warnings:
                 account.warn(text)
             with self._order() as rows:
-                seen = scene.look(watch, met=rows.expect, until=until)
-                account.matched, account.complete = seen.matched, seen.complete
+                half = None if until is None else (time.monotonic() + until) / 2  # the rest is for judging them
+                seen = scene.look(watch, account, met=rows.expect, until=half)
                 notes = notes_of(self.folder, scene.key)
                 judged = 0
                 for page in pages(scene.browser, watch.stop, first=scene.first, until=until):
@@ -109,6 +121,10 @@ class Engine:
                         break
                 else:
                     account.complete = account.complete and judged >= seen.matched
+                if judged < seen.matched:
+                    account.warn(
+                        f"of {seen.matched:,} that are meant the first {judged:,} were judged in the time for it: nothing is said of the rest"
+                    )
             return account.result()
 
     def run(self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch) -> DeadLetterResult:
@@ -131,6 +147,7 @@ class Engine:
     ) -> DeadLetterResult:
         """As `run`, once the line before it is kept. `target`, `details`: of the line after it, which says what came of it whatever that is."""
         account, key = Account(target, kind), ""
+        watch.account = account
         try:
             with self._open(order) as scene:
                 account.entity, key = scene.place.entity, scene.key
@@ -181,8 +198,8 @@ class Engine:
         for text in warnings:
             account.warn(text)
         with self._order() as rows, Journal(self.folder, scene.key) as journal:
-            seen = scene.look(watch, met=rows.expect)
-            account.matched, account.complete = seen.matched, seen.complete
+            seen = scene.look(watch, account, met=rows.expect)
+            journal.has_room()
             sender = scene.shelves.sender(target.entity)
             with closing(sender):
                 replayer = Replayer(
@@ -206,8 +223,7 @@ class Engine:
         def note(removed: Sequence[dict[str, Any]]) -> None:
             self.audit.write(actor, PURGE, scene.place.entity, "begun", reason=order.reason, removed=list(removed))
 
-        seen = scene.look(watch)
-        account.matched, account.complete = seen.matched, seen.complete
+        seen = scene.look(watch, account)
         purger = Purger(note, seen, account, tell=lambda: watch.tell(account=account))
         if seen.matched:
             why = self._walk(scene, seen, account, watch, ordered=False).run(
@@ -269,18 +285,31 @@ class Scene:
         return min(self.sequences, default=0) if self.sequences is not None else 0
 
     def look(
-        self, watch: Watch, *, met: Callable[[Lying], None] = lambda lying: None, until: float | None = None
+        self,
+        watch: Watch,
+        account: Account,
+        *,
+        met: Callable[[Lying], None] = lambda lying: None,
+        until: float | None = None,
     ) -> Seen:
-        return look(
+        """And account for it."""
+        seen = look(
             self.browser,
             self.chosen,
             watch.stop,
             met=met,
+            deferred=lambda lying: account.leave(lying, _DEFERRED),
             tell=lambda examined: watch.tell(examined=examined),
             until=until,
             first=self.first,
             last=None if self.sequences is None else max(self.sequences, default=0),
         )
+        account.matched, account.complete = seen.matched + account.left_count, seen.complete
+        if account.dry_run and seen.matched and seen.before >= MANY_BEFORE:
+            account.warn(
+                f"{seen.before:,} other dead letters lie before the first of these: they are taken and given back, which takes its time"
+            )
+        return seen
 
 
 def _why_not(lying: Lying, target: Target, order: DeadLetterOrder) -> str | None:
@@ -319,6 +348,7 @@ def _figures(account: Account) -> dict[str, Any]:
         "matched": account.matched,
         "replayed" if account.kind == "replay" else "purged": account.done,
         "left": account.left_count,
+        "older": account.older_count,
         "doubtful": account.doubtful_count,
         "doubtful_sequences": list(account.doubtful),
     }

@@ -19,6 +19,8 @@ from common.errors import PermanentError
 from desk.desk import Conflict
 
 _GROWN: Final = 8 * 1024 * 1024
+ROOM: Final = 4 * _GROWN
+"""Bytes that must be free before anything is sent: while the file is written anew it is there twice, and the audit log grows beside it."""
 _KEPT_SECONDS: Final = 30 * 86_400.0
 """Notes about dead letters that never came again are dropped after so long."""
 
@@ -95,6 +97,18 @@ class Journal:
         if self._doubtful:
             self._append({"reported": True})
             self._doubtful.clear()
+
+    def has_room(self) -> None:
+        """Raises PermanentError where the disk is about to be full."""
+        try:
+            found = os.statvfs(self.path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if (free := found.f_bavail * found.f_frsize) < ROOM:
+            raise PermanentError(
+                f"replaying {self._entity}: {free / 2**20:.0f} MB are free for the journal in {self.path.parent}, and it needs {ROOM // 2**20}",
+                hint="free space there, or name another place with --audit-file",
+            )
 
     def intend(self, letters: Iterable[tuple[int, str]], at: float) -> None:
         """They are sent next. An earlier time of the same dead letter stays."""

@@ -31,9 +31,10 @@ _SETTLED, _TOLD = 1, 2
 @dataclass(slots=True)
 class Seen:
     """The dead letters that are meant, by number: one that dies later keeps the number that it had, which may be lower, and is none of these.
-    `complete`: whether all were looked at. `open`: how many are neither settled nor left."""
+    `complete`: whether all were looked at. `open`: how many are neither settled nor left. `before`: how many others lie before the first."""
 
     examined: int = 0
+    before: int = 0
     matched: int = 0
     open: int = 0
     complete: bool = True
@@ -127,18 +128,24 @@ def look(
     stop: threading.Event,
     *,
     met: Callable[[Lying], None] = lambda lying: None,
+    deferred: Callable[[Lying], None] = lambda lying: None,
     tell: Callable[[int], None] = lambda examined: None,
     until: float | None = None,
     first: int = 0,
     last: int | None = None,
 ) -> Seen:
-    """`met` is called with each that is meant, in order. `first`, `last`: sequence numbers between which all of them are."""
+    """`met` is called with each that is meant, in order; `deferred` instead with one that nobody can take.
+    `first`, `last`: sequence numbers between which all of them are."""
     seen, ended = Seen(), False
     for page in pages(browser, stop, first=first, until=until):
         ended = not page or (last is not None and page[-1].sequence >= last)
         seen.examined += len(page)
         for lying in page:
-            if chosen(lying):
+            if not chosen(lying):
+                seen.before += not seen.matched
+            elif lying.state == "deferred":
+                deferred(lying)
+            else:
                 seen.met(lying.sequence)
                 met(lying)
         tell(seen.examined)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.buses import bus_of, shelves_of
 from common.unread import Unread
-from desk.dead_letters.counting import counts
+from desk.dead_letters.counting import MOST_EACH, MOST_EACH_FOR_A_PAGE, counts
 from desk.dead_letters.engine import Engine
 from desk.dead_letters.service import DeadLetterDesk
 from desk.desk import Audit
@@ -25,8 +25,10 @@ def engine_of(settings: Callable[[], RouterSettings], newer: Newers, audit: Audi
     return Engine(settings, shelves_of, newer, audit_file.parent / "replays", audit)
 
 
-def counted(settings: RouterSettings, unread: list[Unread], stop: threading.Event) -> Sequence[DeadLetterCount]:
-    return counts(Places(settings), shelves_of, bus_of, unread, stop)
+def counted(
+    settings: RouterSettings, unread: list[Unread], stop: threading.Event, *, most: int = MOST_EACH
+) -> Sequence[DeadLetterCount]:
+    return counts(Places(settings), shelves_of, bus_of, unread, stop, most=most)
 
 
 def dead_letters_of(
@@ -34,4 +36,4 @@ def dead_letters_of(
 ) -> DeadLetterDesk:
     """For the console. `settings`: of now, with the tables that patterns match."""
     engine = engine_of(settings, newer, audit, audit_file)
-    return DeadLetterDesk(engine, lambda unread, stop: counted(settings(), unread, stop))
+    return DeadLetterDesk(engine, lambda unread, stop: counted(settings(), unread, stop, most=MOST_EACH_FOR_A_PAGE))

@@ -24,6 +24,8 @@ from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetter
 
 MOST_KEPT: Final = 100
 PLAN_SECONDS: Final = 10.0
+COUNTED_FOR: Final = 60.0
+"""Seconds for which a count serves every page that is open."""
 _ENDS_WITHIN: Final = 30.0
 
 log = structlog.get_logger("dead_letters")
@@ -65,16 +67,28 @@ class DeadLetterDesk:
     """`counting`: `counting.counts` of the present configuration."""
 
     def __init__(
-        self, engine: Engine, counting: Callable[[list[Unread], threading.Event], Sequence[DeadLetterCount]]
+        self,
+        engine: Engine,
+        counting: Callable[[list[Unread], threading.Event], Sequence[DeadLetterCount]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._engine, self._counting = engine, counting
+        self._engine, self._counting, self._clock = engine, counting, clock
         self._guard = threading.Lock()
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._closing = threading.Event()
+        self._counting_now = threading.Lock()
+        self._counted: tuple[float, Sequence[DeadLetterCount]] | None = None
 
     def counts(self) -> Sequence[DeadLetterCount]:
-        unread = list[Unread]()
-        found = self._counting(unread, self._closing)
+        """One counting for everybody who asks, which takes seconds at most; the next one a minute later, or after a replay or purge."""
+        with self._counting_now:
+            known = self._counted
+            if known is not None and self._clock() - known[0] < COUNTED_FOR:
+                return known[1]
+            unread, began = list[Unread](), self._clock()
+            found = self._counting(unread, self._closing)
+            self._counted = began, found
         for each in unread:
             log.debug("dead letters were not counted", what=each.what, why=each.why)
         return found
@@ -117,10 +131,11 @@ class DeadLetterDesk:
             else:
                 run.result = self._engine.finish(order, run.kind, actor, run.watch, order.entity, operation=run.id)
         except DStreamError as error:
-            run.error, run.remedy = error.message, error.hint
+            run.error, run.remedy, run.result = error.message, error.hint, run.watch.so_far()
         except Exception as error:
             run.error, run.remedy = unforeseen(error), "this is a defect of DStream: report it with this text"
         finally:
+            self._counted = None
             run.ended_at = _now()
 
     def operations(self) -> Sequence[Operation]:

@@ -192,7 +192,7 @@ class Walk:
 
     def _beyond(self) -> frozenset[int]:
         """Of those that are meant and not settled, the first."""
-        for page in pages(self._browser, self._stop):
+        for page in pages(self._browser, self._stop, first=self._visited.get(0, -1) + 1):
             found = [each.sequence for each in page if self._seen.has(each.sequence) and self._first(each.sequence)]
             if found:
                 return frozenset(found)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import PermanentError
+from desk.dead_letters import journal as module
 from desk.dead_letters.journal import Journal, Note, notes_of
 from desk.desk import Conflict
 
@@ -75,3 +76,11 @@ def test_what_is_doubtful_is_kept_until_a_run_has_reported_it(tmp_path: Path) ->
         journal.reported()
     with Journal(tmp_path, "queue") as journal:
         assert journal.doubtful == set()
+
+
+def test_nothing_is_begun_where_the_disk_is_about_to_be_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Journal(tmp_path, "queue") as journal:
+        journal.has_room()
+        monkeypatch.setattr(module, "ROOM", 1 << 62)
+        with pytest.raises(PermanentError, match="free for the journal"):
+            journal.has_room()

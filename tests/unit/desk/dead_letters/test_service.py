@@ -13,6 +13,7 @@ import pytest
 from common.errors import PermanentError
 from common.unread import Unread
 from desk.dead_letters import service as module
+from desk.dead_letters.account import Account
 from desk.dead_letters.engine import Kind, Watch
 from desk.dead_letters.service import DeadLetterDesk
 from desk.desk import Actor, Conflict, NotFound
@@ -27,6 +28,7 @@ class Working:
     def __init__(self) -> None:
         self.free = threading.Event()
         self.error: Exception | None = None
+        self.did = 0
         self.planned: list[float | None] = []
 
     def place(self, entity: str) -> Any:
@@ -38,6 +40,8 @@ class Working:
         self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch, target: str, **details: Any
     ) -> DeadLetterResult:
         watch.examined, watch.done = 7, 3
+        if self.did:
+            watch.account = Account(target, kind, done=self.did)
         while not (self.free.is_set() or watch.stop.is_set()):
             time.sleep(0.005)
         if self.error is not None:
@@ -169,3 +173,36 @@ def test_what_cannot_be_counted_hides_nothing_else(working: Working) -> None:
         return []
 
     assert list(DeadLetterDesk(working, counted).counts()) == []  # type: ignore[arg-type]
+
+
+def test_one_counting_serves_every_page_for_a_minute_and_until_something_was_done(working: Working) -> None:
+    now, countings = [100.0], list[float]()
+
+    def counting(unread: list[Unread], stop: threading.Event) -> list[Any]:
+        countings.append(now[0])
+        return [len(countings)]
+
+    desk = DeadLetterDesk(working, counting, clock=lambda: now[0])  # type: ignore[arg-type]
+    pages = [threading.Thread(target=desk.counts) for _ in range(8)]
+    for each in pages:
+        each.start()
+    for each in pages:
+        each.join()
+    now[0] += 59
+    assert desk.counts() == [1]
+    now[0] += 1
+    assert desk.counts() == [2]
+    working.free.set()
+    ended(desk, desk.replay(DeadLetterOrder(entity="queue", dry_run=False), ADA))
+    assert desk.counts() == [3]
+    desk.close()
+
+
+def test_an_operation_that_fails_says_what_it_did_before(desk: DeadLetterDesk, working: Working) -> None:
+    working.error = PermanentError("sending: the queue is gone")
+    working.did = 5
+    working.free.set()
+    found = ended(desk, desk.replay(DeadLetterOrder(entity="queue", dry_run=False), ADA))
+    assert found.state == "failed"
+    assert found.result is not None
+    assert (found.result.replayed, found.result.complete) == (5, False)
