@@ -271,8 +271,11 @@ def test_looking_for_newer_changes_is_t_sql(parse: Parse, start: LogPosition, ha
     keys = tuple(CapturedColumn(name, "int", at, key_ordinal=at) for at, name in enumerate(("it's", "odd]%s"), 1))
     table = replace(_TABLE, columns=keys, has_command_id=has_command_id)
     asked = [queries_of_newer.Asked(_LSN.value, 1, bytes(10), 4)]
+    unknown = [queries_of_newer.Asked(_LSN.value, -1, bytes(10), 4)]
     for text, values in (
         queries_of_newer.rows_asked(table, asked * 2),
+        queries_of_newer.rows_asked(table, asked + unknown),
+        queries_of_newer.named(table, unknown, start, 5, start),
         queries_of_newer.rows_asked(_TABLE, asked),
         queries_of_newer.window_end(table, start, 5),
         queries_of_newer.newer(table, asked * 3, start, 5, start),

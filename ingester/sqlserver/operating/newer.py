@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from common.errors import ConnectionLost, DStreamError
 from common.names import TRANSACTIONS, TableName
@@ -16,10 +17,11 @@ from ingester.operating.newer import ChangeRef, Newer, Sent
 from ingester.operating.offset_desk import OffsetDesk, StoredOffset
 from ingester.source import Source, TableState
 from ingester.sqlserver.change_table import ChangeTable, change_table
-from ingester.sqlserver.connection import Connection, lacks_rights
+from ingester.sqlserver.connection import Connection, is_error, lacks_rights
 from ingester.sqlserver.hints import READ_SCHEMA_CDC
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.sql import newer as queries
+from ingester.sqlserver.sql.changes import Parameters
 from ingester.sqlserver.sql.newer import Asked
 
 WINDOW = 20_000
@@ -31,6 +33,8 @@ SECONDS = 10.0
 MOST_NAMED = 50
 """Newer changes of a row that are named, so that someone who sends all of them again knows it."""
 _CATALOG_SECONDS = 30.0
+_LOCK_TIMEOUT = 1222
+_AGAIN_AFTER = 0.2
 
 _ROW_OPERATIONS = (1, 2, 4)
 _READ = 0
@@ -93,6 +97,7 @@ class SqlServerNewer:
         self._source = source
         self._desk = desk
         self._clock = clock
+        self._ends = 0.0
         self._states: dict[TableName, tuple[float, TableState]] = {}
 
     def newer_sent(self, changes: Sequence[ChangeRef]) -> Mapping[ChangeRef, Newer]:
@@ -101,7 +106,7 @@ class SqlServerNewer:
         for ref in dict.fromkeys(changes):
             by_table.setdefault(_table(ref), []).append(ref)
         found: dict[ChangeRef, Newer] = {}
-        ends = self._clock() + SECONDS
+        ends = self._ends = self._clock() + SECONDS
         for table, refs in by_table.items():
             if table is None or table == TRANSACTIONS:
                 found |= {ref: _unknown("it is about no table that has rows") for ref in refs}
@@ -121,6 +126,16 @@ class SqlServerNewer:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _rows(self, asked: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Again, while there is time, where a lock was in the way: capture and cleanup hold theirs for seconds."""
+        while True:
+            try:
+                return self._connection.rows(asked, parameters)
+            except DStreamError as error:
+                if not is_error(error, _LOCK_TIMEOUT) or self._clock() + _AGAIN_AFTER >= self._ends:
+                    raise
+            time.sleep(_AGAIN_AFTER)
 
     def _of_table(
         self, table: TableName, refs: Sequence[ChangeRef], offset: StoredOffset | None, ends: float
@@ -168,7 +183,7 @@ class SqlServerNewer:
         if not rows:
             return found
         there: dict[int, list[tuple[int, int]]] = {}
-        for number, command, nulls in self._connection.rows(*queries.rows_asked(instance, [one.asked for one in rows])):
+        for number, command, nulls in self._rows(*queries.rows_asked(instance, [one.asked for one in rows])):
             there.setdefault(number, []).append((command, nulls))
         keyed = queries.sorted_key(instance)
         looked = list[_Asked]()
@@ -181,7 +196,7 @@ class SqlServerNewer:
             else:
                 looked.append(each)
         end = self._look(instance, looked, sent, ends) if looked else None
-        [[low]] = self._connection.rows(*queries.low_watermark(instance))
+        [[low]] = self._rows(*queries.low_watermark(instance))
         return found | {each.ref: _answer(each, end, low) for each in looked}
 
     def _look(self, instance: ChangeTable, some: Sequence[_Asked], sent: LogPosition, ends: float) -> Lsn | None:
@@ -189,7 +204,7 @@ class SqlServerNewer:
         start, left = LogPosition.before(Lsn(some[0].asked.lsn)), list(some)
         budget = _Budget(self._clock, ends)
         while left:
-            ended = self._connection.rows(*queries.window_end(instance, start, WINDOW))
+            ended = self._rows(*queries.window_end(instance, start, WINDOW))
             if not ended:
                 return None
             lsn, command, seqval, operation, rows = ended[0]
@@ -206,7 +221,7 @@ class SqlServerNewer:
     def _look_at(self, instance: ChangeTable, left: Sequence[_Asked], start: LogPosition, sent: LogPosition) -> None:
         """One window. What is beyond the offset comes last, so behind it nothing is left to name."""
         asked, few = [each.asked for each in left], list[_Asked]()
-        found = self._connection.rows(*queries.newer(instance, asked, start, WINDOW, sent))
+        found = self._rows(*queries.newer(instance, asked, start, WINDOW, sent))
         for number, newest, known, rows, all_rows in found:
             if number < 0:
                 continue
@@ -218,7 +233,7 @@ class SqlServerNewer:
                 few.append(each)
         if few:
             these = [each.asked for each in few]
-            for number, *place in self._connection.rows(*queries.named(instance, these, start, WINDOW, sent)):
+            for number, *place in self._rows(*queries.named(instance, these, start, WINDOW, sent)):
                 if number >= 0:
                     few[number].add(*place)
 
@@ -233,8 +248,8 @@ class SqlServerNewer:
         return self._any_after(instance, each, LogPosition(Lsn(asked.lsn), command, asked.seqval, asked.operation), why)
 
     def _any_after(self, instance: ChangeTable, each: _Asked, start: LogPosition, why: str) -> Newer:
-        later = self._connection.rows(*queries.any_after(instance, start))
-        [[low]] = self._connection.rows(*queries.low_watermark(instance))
+        later = self._rows(*queries.any_after(instance, start))
+        [[low]] = self._rows(*queries.low_watermark(instance))
         if low is None or bytes(low) > each.asked.lsn:
             return _unknown(_GONE)
         return _unknown(why, bytes(later[0][0])) if later else Newer(Sent.NO)

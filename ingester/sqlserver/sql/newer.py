@@ -48,7 +48,7 @@ def rows_asked(table: ChangeTable, asked: Sequence[Asked]) -> Statement:
     listed, values = _asked(asked)
     return (
         f"{SHORT_WAIT};\nSELECT asked.number, {_command(table, 'c')} AS command, CASE WHEN {nulls} THEN 1 ELSE 0 END AS nulls\n"
-        f"FROM {listed} JOIN {table.rows_from} AS c ON {_same(table)}"
+        f"FROM {listed} JOIN {_sought(table)} ON {_same(table, asked)}"
     ), values
 
 
@@ -98,7 +98,7 @@ def _joined(table: ChangeTable, asked: Sequence[Asked], start: LogPosition, rows
     equal = " AND ".join(f"ct.[k{at}] = me.[k{at}]" for at in range(len(keys)))
     return (
         f"FROM (SELECT asked.number, c.[__$start_lsn] AS lsn, {_command(table, 'c')} AS command, c.[__$seqval] AS seqval,\n"
-        f"asked.operation, {mine}\nFROM {listed} JOIN {table.rows_from} AS c ON {_same(table)}) AS me\n"
+        f"asked.operation, {mine}\nFROM {listed} JOIN {_sought(table)} ON {_same(table, asked)}) AS me\n"
         f"INNER HASH JOIN (SELECT TOP ({P}) {theirs} FROM {table.rows_from} AS ct\n"
         f"WHERE {begun} ORDER BY {order_of(table.has_command_id)}) AS ct\nON {equal} AND {_later(table)}"
     ), (*values, rows, *first)
@@ -135,14 +135,24 @@ def _asked(asked: Sequence[Asked]) -> tuple[str, Parameters]:
     return f"(VALUES {rows}) AS asked (number, lsn, command, seqval, operation)", tuple(values)
 
 
-def _same(table: ChangeTable) -> str:
+def _sought(table: ChangeTable) -> str:
+    """A few rows by their positions: without the hint old statistics may make the server read the table from its beginning.
+    https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
+    return f"{table.rows_from} AS c WITH (FORCESEEK)"
+
+
+def _same(table: ChangeTable, asked: Sequence[Asked]) -> str:
     """An update was of the key before it as well: so its before image is among its rows."""
     parts = [
         "c.[__$start_lsn] = asked.lsn",
         "c.[__$seqval] = asked.seqval",
         "(c.[__$operation] = asked.operation OR (asked.operation = 4 AND c.[__$operation] = 3))",
     ]
-    if table.has_command_id:
+    if table.has_command_id and all(each.command_id > 0 for each in asked):
+        parts.append(
+            "c.[__$command_id] = asked.command"
+        )  # a part of the index: of a large transaction one row is read, not all
+    elif table.has_command_id:
         parts.append("(asked.command = -1 OR ISNULL(c.[__$command_id], 0) = asked.command)")
     return " AND ".join(parts)
 

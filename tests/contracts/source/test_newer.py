@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import pymssql
 import pytest
 from pydantic import SecretStr
 
+from common.errors import TransientError
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Operation
@@ -356,3 +358,43 @@ def test_it_needs_no_right_but_that_of_the_ingester(asking: Callable[..., Asking
 
 def test_nothing_asked_is_nothing_answered(asking: Callable[..., Asking]) -> None:
     assert asking().newer.newer_sent([]) == {}
+
+
+@pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
+def test_a_few_rows_are_sought_by_all_parts_of_the_index(asking: Callable[..., Asking], command_ids: bool) -> None:
+    desk = asking(command_ids=command_ids)
+    run(desk.place, "INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a')", "DELETE FROM dbo.Persons WHERE ID = 1")
+    changes = desk.changes()
+    desk.sent()
+    assert desk.of(*changes) == [Sent.YES, Sent.NO]
+    instance, known = desk.place.instance(), module.Asked(bytes(10), 1, bytes(10), 4)
+    text, _ = module.queries.rows_asked(instance, [known])
+    assert "AS c WITH (FORCESEEK)" in text
+    assert ("c.[__$command_id] = asked.command" in text) is command_ids
+    assert "ISNULL(c.[__$command_id], 0) = asked.command" not in text
+    mixed, _ = module.queries.rows_asked(instance, [known, replace(known, command_id=-1)])
+    assert ("ISNULL(c.[__$command_id], 0) = asked.command" in mixed) is command_ids
+
+
+def test_a_lock_that_is_in_the_way_is_waited_for_within_the_time(
+    asking: Callable[..., Asking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = asking()
+    run(desk.place, "INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a')", "DELETE FROM dbo.Persons WHERE ID = 1")
+    changes = desk.changes()
+    desk.sent()
+    original, refused = desk.newer._connection.rows, list[str]()
+
+    def rows(sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if "asked" in sql and len(refused) < 2:
+            refused.append(sql)
+            cause = pymssql.OperationalError(1222, b"Lock request time out period exceeded.")
+            raise TransientError("reading: a lock") from cause
+        return original(sql, parameters)
+
+    monkeypatch.setattr(desk.newer._connection, "rows", rows)
+    assert desk.of(*changes) == [Sent.YES, Sent.NO]
+    assert len(refused) == 2
+    refused.clear()
+    monkeypatch.setattr(module, "SECONDS", 0.1)
+    assert desk.of(changes[0]) == [Sent.UNKNOWN], "the time is over"
