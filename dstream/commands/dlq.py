@@ -371,6 +371,8 @@ def _done(scene: _Scene, order: DeadLetterOrder, kind: Kind, audit_file: Path | 
         try:
             result = engine.plan(order, kind, watch) if order.dry_run else engine.run(order, kind, actor, watch)
         except DStreamError as error:
+            if (done := watch.so_far()) is not None:
+                _print(done, kind, as_json=as_json)
             if interruption.status:
                 report(error)
                 return interruption.status
