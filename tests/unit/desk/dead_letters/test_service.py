@@ -182,7 +182,7 @@ def test_one_counting_serves_every_page_for_a_minute_and_until_something_was_don
         countings.append(now[0])
         return [len(countings)]
 
-    desk = DeadLetterDesk(working, counting, clock=lambda: now[0])  # type: ignore[arg-type]
+    desk: Any = DeadLetterDesk(working, counting, clock=lambda: now[0])  # type: ignore[arg-type]
     pages = [threading.Thread(target=desk.counts) for _ in range(8)]
     for each in pages:
         each.start()
