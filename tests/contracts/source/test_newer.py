@@ -25,6 +25,7 @@ from ingester.sqlserver.operating.desk import SqlServerDesk
 from ingester.sqlserver.operating.newer import SqlServerNewer
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import newer as queries
 from tests.contracts.source import log_shapes
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import PERSONS, Place
@@ -367,12 +368,12 @@ def test_a_few_rows_are_sought_by_all_parts_of_the_index(asking: Callable[..., A
     changes = desk.changes()
     desk.sent()
     assert desk.of(*changes) == [Sent.YES, Sent.NO]
-    instance, known = desk.place.instance(), module.Asked(bytes(10), 1, bytes(10), 4)
-    text, _ = module.queries.rows_asked(instance, [known])
+    instance, known = desk.place.instance(), queries.Asked(bytes(10), 1, bytes(10), 4)
+    text, _ = queries.rows_asked(instance, [known])
     assert "AS c WITH (FORCESEEK)" in text
     assert ("c.[__$command_id] = asked.command" in text) is command_ids
     assert "ISNULL(c.[__$command_id], 0) = asked.command" not in text
-    mixed, _ = module.queries.rows_asked(instance, [known, replace(known, command_id=-1)])
+    mixed, _ = queries.rows_asked(instance, [known, replace(known, command_id=-1)])
     assert ("ISNULL(c.[__$command_id], 0) = asked.command" in mixed) is command_ids
 
 
