@@ -124,9 +124,11 @@ class EditedConfiguration:
         with self._alone():
             content = self._seen(revision)
             text, last = self._revisions.before_last(content)
-            of: list[Of] = ["source"] if " source " in last else ["output"] if " output " in last else []
-            what = last.removeprefix("undo: ") if last.startswith("undo: ") else f"undo: {last}"
-            return self._taken(content, text, of, what, actor, dry_run=dry_run, reason=reason, warnings=[])
+            did = last.what
+            of: list[Of] = ["source"] if " source " in did else ["output"] if " output " in did else []
+            what = did.removeprefix("undo: ") if did.startswith("undo: ") else f"undo: {did}"
+            whose = [f"this undoes a change of {last.by} at {last.at}: {did}"]
+            return self._taken(content, text, of, what, actor, dry_run=dry_run, reason=reason, warnings=whose)
 
     def _edited(
         self,
@@ -158,7 +160,7 @@ class EditedConfiguration:
         warnings: Sequence[str],
     ) -> Edit:
         """The text in the place of the content, unless it is a dry run, or the same."""
-        told = [*warnings, *self._judge(Original.of(text).text)]
+        told = [*warnings, *self._exposed(content, text), *self._judge(Original.of(text).text)]
         data = text.encode()
         same = data == content.data
         if same:
@@ -181,6 +183,14 @@ class EditedConfiguration:
             taken_over="" if same else sentence(of, delay=self._place.delay),
             warnings=told,
         )
+
+    def _exposed(self, content: Content, text: str) -> list[str]:
+        """A text that cannot be read hides nothing that is known: a person who undoes it must know."""
+        try:
+            old = self._draft(content)
+        except DStreamError:
+            return ["the present text cannot be read: nobody knows what the other one sends that it hid"]
+        return list(sources.exposed(old, Draft(text, self._place.name)))
 
     def _seen(self, revision: str | None) -> Content:
         content = self._place.read()

@@ -52,7 +52,7 @@ class Revisions:
         if len(came := _came(changes, present)) != len(changes):
             self._write(came)
 
-    def before_last(self, present: Content) -> tuple[str, str]:
+    def before_last(self, present: Content) -> tuple[str, Revision]:
         """The text before the last change, and what that was. Raises NotFound or Conflict."""
         changes = _came(self._changes(), present)
         if not changes:
@@ -72,7 +72,7 @@ class Revisions:
         text = taken_back(present.text, back)
         if revision_of(text.encode()) != last.before:
             raise Conflict("taking the last change back: what is kept of it does not fit the configuration")
-        return text, last.shown.what
+        return text, last.shown
 
     def add(self, shown: Revision, old: str, new: str, *, secrets: Sequence[str]) -> None:
         """`secrets`: the lines of both texts that hold the value of one. Raises PermanentError if it cannot be kept."""

@@ -1,6 +1,6 @@
 """Sources: the entries of `ingester.tables`, and the overrides of tables. Decides what an order means for the file; opens nothing.
 
-Refuses what would leave an override behind that nobody reads. Says when values are sent from now on that were hidden.
+Refuses what would leave an override behind that nobody reads. Says when a table is not sent although an order names it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from desk.configuring.applying import apply_settings, new_block, refused
 from desk.configuring.hcl.document import Inner
 from desk.configuring.hcl.draft import Draft, NewBlock, Path
 from desk.configuring.secrets import asked_for, settings_shown
+from desk.configuring.uncovered import uncovered_in
 from desk.desk import Conflict, NotFound
 from desk.documents.configuring import Source, SourceOrder
 from ingester.settings import TableOverride
 
 Kind = Literal["table", "pattern", "exclusion"]
-HIDES = ("columns", "exclude_columns", "mask", "filter", "skip_operations", "skip_unchanged")
 _NAME = "table_name"
 
 
@@ -85,7 +85,7 @@ def put_source(draft: Draft, order: SourceOrder, *, new: bool, allowed: Allowed)
     present = None if override is None else draft.block(override)
     wrong += allowed.problems(TableOverride, present, settings, f"the override of {name}")
     refused(wrong)
-    warnings = _warnings_of(draft, ingester, meant, order)
+    warnings = _warnings_of(draft, ingester, meant)
     if new:
         _list_entry(draft, ingester, name)
     if settings and override is not None:
@@ -108,21 +108,31 @@ def remove_source(draft: Draft, name: str) -> list[str]:
         assert tables is not None
         draft.remove_item(tables, listed)
     warnings = list[str]()
-    if isinstance(meant, Exclusion):
-        warnings.append(f"the tables that {name.strip()} took away are sent from now on, if an entry finds them")
     if listed is not None and override is not None and _selection(draft, ingester).may_have(_table(meant)):
         pattern = _selection(draft, ingester).finding(_table(meant))
         return [f'{pattern} still finds {meant}, which keeps its override; add "!{meant}" to stop it']
     if override is not None:
-        hidden = [
-            each for each in HIDES if draft.block(override).value_of(each) is not None or _inner(draft, override, each)
-        ]
-        if listed is None and hidden:
-            warnings.append(f"what {', '.join(hidden)} hid of {meant} is sent from now on, because a pattern finds it")
         draft.remove(override)
     if isinstance(meant, TablePattern):
         warnings += _overrides_left(draft, ingester)
     return warnings
+
+
+def exposed(old: Draft, new: Draft) -> Iterator[str]:
+    """For a person, what is sent from now on that was hidden."""
+    before, after = old.path((), "ingester"), new.path((), "ingester")
+    if before is None or after is None:
+        return
+    selection = _selection(new, after)
+    had, has = (
+        {name: draft.block(path) for name, path in _overrides(draft, path_of)}
+        for draft, path_of in ((old, before), (new, after))
+    )
+    yield from uncovered_in(had, has, selection)
+    kept = {each.text.lower() for each in selection.excluded}
+    for pattern in _selection(old, before).excluded:
+        if pattern.text.lower() not in kept:
+            yield f"the tables that !{pattern} took away are sent from now on, if an entry finds them"
 
 
 def _overrides_left(draft: Draft, ingester: Path) -> Iterator[str]:
@@ -134,13 +144,10 @@ def _overrides_left(draft: Draft, ingester: Path) -> Iterator[str]:
             yield f"the override of {name} is removed as well, because nothing else finds that table"
 
 
-def _warnings_of(draft: Draft, ingester: Path, meant: Entry, order: SourceOrder) -> list[str]:
+def _warnings_of(draft: Draft, ingester: Path, meant: Entry) -> list[str]:
     found = list[str]()
     if isinstance(meant, TableName) and (taken := _selection(draft, ingester).excluding(meant)) is not None:
         found.append(f'"!{taken}" takes {meant} away: it is not sent')
-    gone = [each for each in HIDES if each in order.settings and order.settings[each] is None]
-    if gone:
-        found.append(f"what {', '.join(gone)} hid of {meant} is sent from now on")
     return found
 
 
@@ -215,10 +222,6 @@ def _override(draft: Draft, ingester: Path, meant: Entry) -> Path | None:
     if not isinstance(meant, TableName):
         return None
     return next((path for name, path in _overrides(draft, ingester) if _key(name) == _key(meant)), None)
-
-
-def _inner(draft: Draft, override: Path, name: str) -> bool:
-    return next(draft.paths(override, name), None) is not None
 
 
 def _list_entry(draft: Draft, ingester: Path, name: str) -> None:

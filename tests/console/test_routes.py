@@ -181,7 +181,8 @@ def test_a_change_is_made_and_written_down_before_and_after(
     action: str | None,
 ) -> None:
     before = len(own.audit.written)
-    answer = own.client.request(method, f"/api/v1/{path}", json=body)
+    seen = {"If-Match": own.get("configuration").headers["etag"]} if path == "configuration/undo" else {}
+    answer = own.client.request(method, f"/api/v1/{path}", json=body, headers=seen)
     assert answer.status_code == status, answer.text
     document.model_validate_json(answer.content)
     lines = [line for line in own.audit.written[before:] if line.request == answer.headers["x-request-id"]]
@@ -248,6 +249,14 @@ def test_the_configuration_changes_only_from_the_revision_that_was_seen(own: Run
     late = own.post("sources", order, headers={"If-Match": seen})
     assert late.status_code == 409
     assert late.json()["remedy"]
+
+
+def test_an_undo_names_what_was_seen(own: Running) -> None:
+    before = own.get("configuration").headers["etag"]
+    for headers in ({}, {"If-Match": "*"}):
+        answer = own.post("configuration/undo", {"dry_run": False}, headers=headers)
+        assert (answer.status_code, "If-Match" in answer.text) == (422, True)
+    assert own.get("configuration").headers["etag"] == before
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,11 @@ def _remove_output(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
 
 def _undo(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
     revision, dry_run = _given(asked, "revision"), _dry_run(asked)
+    if not revision:
+        raise ConfigurationError(
+            ["revision: an undo must name the one that was seen, because it undoes the last change of anybody"],
+            hint="give revision of GetConfiguration",
+        )
     return fill(into, desk.configuring.undo(revision, actor, dry_run=dry_run, reason=_reason(asked)))
 
 

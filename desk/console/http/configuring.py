@@ -64,11 +64,17 @@ async def configuration(at: At) -> Response:
 
 @router.post("/configuration/undo", response_model=Edit, responses=described(404, 409, 501, 502))
 async def undo(at: At, by: By, order: UndoOrder, if_match: IfMatch = None) -> Response:
-    """Take the last change back. A dry run unless `dry_run` is false."""
+    """Take the last change back, as it was seen: `If-Match` must name a revision. A dry run unless `dry_run` is false."""
+    revision = revision_of(if_match)
+    if revision is None:
+        raise ConfigurationError(
+            ["If-Match: an undo must name the revision that was seen, because it undoes the last change of anybody"],
+            hint="give ETag of GET configuration",
+        )
     return await at.document(
         "configuring",
         at.desk.configuring.undo,
-        revision_of(if_match),
+        revision,
         by,
         dry_run=order.dry_run,
         reason=order.reason,

@@ -108,7 +108,9 @@ def test_each_method_that_changes_is_done_and_written_down(started: Started) -> 
     assert client.OutputService.AddOutput(pb.PutOutputRequest(order=output)).applied
     assert client.OutputService.ChangeOutput(pb.PutOutputRequest(order=output)).applied
     assert client.OutputService.RemoveOutput(pb.RemoveOutputRequest(name="copy", dry_run=False)).applied
-    assert client.ConfigurationService.Undo(pb.UndoRequest(dry_run=False, reason="no")).applied
+    seen = client.ConfigurationService.GetConfiguration(pb.GetConfigurationRequest()).revision
+    undo = pb.UndoRequest(revision=seen, dry_run=False, reason="no")
+    assert client.ConfigurationService.Undo(undo).applied
     lines = client.AuditService.ListAuditLines(pb.ListAuditLinesRequest(most=1000)).items
     assert {each.through for each in lines} == {"grpc"}
     assert {each.who for each in lines} == {"anna"}
@@ -181,7 +183,8 @@ def test_a_list_of_a_thousand_tables_comes_whole_or_in_pages(started: Started) -
             "INVALID_ARGUMENT",
             "order.name",
         ),
-        ("ConfigurationService", "Undo", "UndoRequest(reason='a'*401)", "INVALID_ARGUMENT", "reason"),
+        ("ConfigurationService", "Undo", "UndoRequest(revision='a', reason='a'*401)", "INVALID_ARGUMENT", "reason"),
+        ("ConfigurationService", "Undo", "UndoRequest(dry_run=False)", "INVALID_ARGUMENT", "revision"),
     ],
 )
 def test_a_bad_request_is_answered_with_code_text_and_remedy(

@@ -248,7 +248,10 @@ def test_names_are_those_of_tables(world: World) -> None:
 
 def test_removing_says_what_follows(world: World) -> None:
     edit = world.desk.remove_source("sales.Orders", None, ACTOR, dry_run=True)
-    assert edit.warnings == ["what mask hid of sales.Orders is sent from now on, because a pattern finds it"]
+    assert edit.warnings == [
+        "Email of sales.Orders is sent from now on",
+        "Last Name of sales.Orders is sent from now on",
+    ]
     edit = world.desk.remove_source("sales.*", None, ACTOR, dry_run=True)
     assert edit.warnings[0].startswith("the override of sales.Orders is removed as well")
     world.add_source("sales.Items", {"poll_interval": "1s"})
@@ -258,6 +261,29 @@ def test_removing_says_what_follows(world: World) -> None:
     assert "tables = [\n\t\t # people\n" in world.text, "no comment is lost"
     with pytest.raises(ConfigurationError, match="tables"):
         world.desk.remove_source("sales.*", None, ACTOR, dry_run=True)
+
+
+def test_an_undo_says_what_it_lets_out_and_whose_change_it_is(world: World) -> None:
+    held = {"mask": {"Ssn": "redact", "Email": "truncate:3"}, "exclude_columns": ["Notes"], "filter": "data.Id > 7"}
+    world.change_source("sales.Orders", held)
+    edit = world.desk.undo(None, Actor("eve@example.org", "http", "r2"), dry_run=True)
+    assert edit.warnings == [
+        "this undoes a change of ada@example.org at 2026-01-02T03:04:05Z: change the source sales.Orders",
+        "Email of sales.Orders is masked in another way from now on",
+        "Notes of sales.Orders is sent from now on",
+        "Ssn of sales.Orders is sent from now on",
+        "rows of sales.Orders that its filter held back are sent from now on",
+    ]
+    world.desk.undo(None, ACTOR, dry_run=False)
+    world.add_source("!hr.*")
+    assert world.desk.undo(None, ACTOR, dry_run=True).warnings[1:] == [
+        "the tables that !hr.* took away are sent from now on, if an entry finds them"
+    ]
+    world.change_source("sales.Items", {"columns": ["Email"], "mask": {"Email": "redact"}})
+    edit = world.change_source("sales.Items", {"columns": ["Email", "Total"], "mask": None})
+    assert edit.warnings == ["Email of sales.Items is sent from now on", "Total of sales.Items is sent from now on"]
+    edit = world.change_source("sales.Items", {"columns": None})
+    assert edit.warnings == ["every column of sales.Items that its columns left out is sent from now on"]
 
 
 def test_an_output_that_a_route_names_stays(world: World) -> None:
