@@ -29,10 +29,12 @@ def rendered(folder: Path) -> str:
 
 
 def with_component(component: str, folder: Path) -> Path:
-    """A kustomization in `folder` that adds a component to the base."""
+    """A kustomization in `folder` that adds a component to the base, in its namespace as the overlays are."""
     names = {"resources": "base", "components": component}
     lines = [f"{kind}: [{os.path.relpath(FOLDER / name, folder)}]" for kind, name in names.items()]
-    text = "\n".join(["apiVersion: kustomize.config.k8s.io/v1beta1", "kind: Kustomization", *lines, ""])
+    text = "\n".join(
+        ["apiVersion: kustomize.config.k8s.io/v1beta1", "kind: Kustomization", "namespace: dstream", *lines, ""]
+    )
     (folder / "kustomization.yaml").write_text(text)
     return folder
 
