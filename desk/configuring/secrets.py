@@ -35,7 +35,13 @@ _DEFAULTED = re.compile(
 _KEYS = re.compile(
     r"((?:SharedAccessKey|SharedAccessSignature|AccountKey|Password|Pwd)\s*=\s*)(?!\{\{)([^;\"'\s]+)", re.IGNORECASE
 )
-_LOGIN = re.compile(r"(://[^:/@\s\"]*:)([^@/\s\"]+)(?=@)")
+_LOGIN = re.compile(r"(://[^:/@\s\"]*:)([^/\s\"]+)(?=@)")
+_LOGIN_SHOWN = re.compile(r"(://[^:/@\s\"]*:)([^\s\"]+)(?=@)")
+"""To the last @ of a word: a password may have @ and / too."""
+_BEHIND_HOST = re.compile(r"(https?://[^/?#\s\"]+[/?#])([^\s\"{]+)")
+_WORDED = re.compile(
+    r"(password|passwd|secret|token|bearer|sig=|code=)(.*?\S)(?=[ \t]*(?:\*/|\r?$))", re.IGNORECASE | re.MULTILINE
+)
 _NAMED = re.compile(
     r"((?:\w*(?:password|secret|token|key|seed|credentials?|connection_string|proxy|mask)\w*)\s*[=:]\s*)(?!\s*\"?\{\{)(\S.*)",
     re.IGNORECASE,
@@ -104,13 +110,13 @@ def masked(text: str, document: Inner) -> str:
     found = structure(text)
     spans = [*_spans(text, found, found.root, document, None)]
     taken = [(each.start, each.end) for each in spans]
-    for pattern in (_KEYS, _LOGIN):
+    for pattern in (_KEYS, _LOGIN_SHOWN):
         for each in pattern.finditer(text):
             if not any(start < each.end(2) and each.start(2) < end for start, end in taken):
                 spans.append(Splice(each.start(2), each.end(2), MASK))
                 taken.append(each.span(2))
     for start, end in found.comments:
-        for each in _NAMED.finditer(text, start, end):
+        for each in (*_WORDED.finditer(text, start, end), *_NAMED.finditer(text, start, end)):
             if not any(begin < each.end(2) and each.start(2) < stop for begin, stop in taken):
                 spans.append(Splice(each.start(2), each.end(2), MASK))
                 taken.append(each.span(2))
@@ -149,6 +155,9 @@ def _spans(
             yield from _spans(text, found, entry, meant, inner, hidden or of_map)
         elif hidden or secret(model, entry.name):
             yield from _of_attribute(text, entry)
+        elif entry.name == "url" and read.value_of("type") == "webhook":
+            for each in _BEHIND_HOST.finditer(text, entry.value, entry.end):
+                yield Splice(each.start(2), each.end(2), MASK)
 
 
 def _of_attribute(text: str, attribute: Attribute) -> Iterator[Splice]:
@@ -212,6 +221,7 @@ def literal_secrets(text: str, document: Inner) -> list[tuple[int, int]]:
     """Where values of secrets stand in a text."""
     found = structure(text)
     spans = [(each.start, each.end) for each in _spans(text, found, found.root, document, None)]
-    more = [each.span(2) for pattern in (_KEYS, _LOGIN) for each in pattern.finditer(text)]
-    more += [each.span(2) for start, end in found.comments for each in _NAMED.finditer(text, start, end)]
+    more = [each.span(2) for pattern in (_KEYS, _LOGIN_SHOWN) for each in pattern.finditer(text)]
+    for pattern in (_NAMED, _WORDED):
+        more += [each.span(2) for start, end in found.comments for each in pattern.finditer(text, start, end)]
     return [*spans, *more]

@@ -164,6 +164,23 @@ def test_nothing_that_is_secret_is_shown(world: World) -> None:
     assert not [each for each in HIDDEN if each in kept]
 
 
+def test_comments_and_addresses_show_no_secret(tmp_path: Path) -> None:
+    more = """\
+# Authorization: Bearer hidden-comment-6
+# the old token was hidden-comment-7, see the wiki
+# https://x.example/hook?code=hidden-comment-8&sig=hidden-comment-9
+/* Password hidden-comment-10 */
+# amqp://user:hid@den/comment-11@broker.example/
+"""
+    text = FILE.replace("https://example.org/in", "https://hooks.example.org/services/T00/hidden-path-12") + more
+    shown = World(tmp_path, text).desk.configuration().text
+    for hidden in ("hidden-comment", "hidden-path", "den/comment"):
+        assert hidden not in shown
+    assert 'url      = "https://hooks.example.org/***"' in shown
+    assert "/* Password*** */" in shown
+    assert "# amqp://user:***@broker.example/" in shown
+
+
 def test_what_held_a_secret_is_taken_back_by_the_same_process_only(world: World) -> None:
     before = world.text
     world.change_source("sales.Orders", {"mask": None})
