@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -58,38 +59,27 @@ def smaller(png: bytes) -> bytes:
     """The same picture in a palette: pages of a tool have few colours, and letters need none of their shades exactly."""
     width, height, channels, data = _pixels(png)
     coarse = bytes(min(255, (value + 2) // 4 * 4) for value in range(256))
-    seen = dict[bytes, int]()
-    rows = list[bytes]()
-    for row in _unfiltered(data, width * channels, channels, height):
-        even = row.translate(coarse)
-        row_out = bytearray(width)
-        for at in range(width):
-            colour = even[at * channels : at * channels + 3]
-            number = seen.get(colour)
-            if number is None:
-                number = seen[colour] = len(seen) if len(seen) < 256 else _nearest(colour, seen)
-            row_out[at] = number
-        rows.append(b"\0" + bytes(row_out))
-    palette = [colour for colour, number in sorted(seen.items(), key=lambda item: item[1])]
-    table = b"".join(dict.fromkeys(palette[:256])) if len(seen) <= 256 else _table(seen)
+    pixels = [
+        [even[at : at + 3] for at in range(0, len(even), channels)]
+        for even in (row.translate(coarse) for row in _unfiltered(data, width * channels, channels, height))
+    ]
+    counted = Counter(colour for row in pixels for colour in row)
+    palette = [colour for colour, _ in counted.most_common(256)]
+    number = {colour: place for place, colour in enumerate(palette)}
+    number |= {colour: _nearest(colour, palette) for colour in counted if colour not in number}
+    rows = [b"\0" + bytes(number[colour] for colour in row) for row in pixels]
+    table = b"".join(palette)
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     body = zlib.compress(b"".join(rows), 9)
     chunks = ((b"IHDR", head), (b"PLTE", table), (b"IDAT", body), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
 
 
-def _table(seen: dict[bytes, int]) -> bytes:
-    first = dict[int, bytes]()
-    for colour, number in seen.items():
-        first.setdefault(number, colour)
-    return b"".join(first[number] for number in range(256))
+def _nearest(colour: bytes, palette: Sequence[bytes]) -> int:
+    def apart(place: int) -> int:
+        return sum((one - two) ** 2 for one, two in zip(colour, palette[place], strict=True))
 
-
-def _nearest(colour: bytes, seen: dict[bytes, int]) -> int:
-    def apart(other: bytes) -> int:
-        return sum((one - two) ** 2 for one, two in zip(colour, other, strict=True))
-
-    return seen[min((each for each in seen), key=apart)]
+    return min(range(len(palette)), key=apart)
 
 
 def _pixels(png: bytes) -> tuple[int, int, int, bytes]:
