@@ -170,9 +170,7 @@ class EditedConfiguration:
         if not dry_run and not same:
             shown = Revision(revision=revision_of(data), at=self._now(), by=actor.who, what=what, reason=reason)
             held = [*self._secret_lines(content.text), *self._secret_lines(text)]
-            self._revisions.forget_undone(content)
-            self._revisions.add(shown, content.text, text, secrets=held)
-            self._place.write(data, content)
+            self._written(shown, content, text, held)
         if why_not is not None:
             told.append(f"it cannot be written: {why_not}")
         return Edit(
@@ -183,6 +181,18 @@ class EditedConfiguration:
             taken_over="" if same else sentence(of, delay=self._place.delay),
             warnings=told,
         )
+
+    def _written(self, shown: Revision, seen: Content, text: str, held: Sequence[str]) -> None:
+        """Kept first: a change that cannot be undone is not made. One console at a time, so that each keeps what it wrote."""
+        with self._revisions.alone():
+            present = self._seen(seen.revision)
+            self._revisions.forget_undone(present)
+            self._revisions.add(shown, seen.text, text, secrets=held)
+            try:
+                self._place.write(text.encode(), seen)
+            except Conflict:
+                self._revisions.take_out(shown)
+                raise
 
     def _exposed(self, content: Content, text: str) -> list[str]:
         """A text that cannot be read hides nothing that is known: a person who undoes it must know."""

@@ -5,11 +5,13 @@ Refuses to keep a line with the value of a secret: such a change can be taken ba
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -21,6 +23,8 @@ from desk.desk import Conflict, NotFound
 from desk.documents.configuring import Revision
 
 KEPT = 20
+_LOCK_SECONDS = 5.0
+_GLANCE = 0.05
 
 _Piece = tuple[int, int, str]
 """The lines from the first to before the second number of the new text, and the old text in their place."""
@@ -45,6 +49,42 @@ class Revisions:
     def all(self) -> list[Revision]:
         """The newest first. An unreadable file is none: the configuration does not depend on it."""
         return [each.shown for each in reversed(self._changes())]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Of all consoles with this folder. Raises Conflict after some seconds, PermanentError if the folder cannot be written."""
+        path = self._file.with_suffix(".lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise PermanentError(f"locking {path}: {error.strerror or type(error).__name__}") from error
+        try:
+            self._locked(handle, path)
+            yield
+        finally:
+            os.close(handle)
+
+    def _locked(self, handle: int, path: Path) -> None:
+        until = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise Conflict(
+                        "changing the configuration: another console's change is under way", hint="try again"
+                    ) from None
+                time.sleep(_GLANCE)
+            except OSError as error:
+                raise PermanentError(f"locking {path}: {error.strerror or type(error).__name__}") from error
+
+    def take_out(self, shown: Revision) -> None:
+        """A last change that was refused where it was to be written."""
+        changes = self._changes()
+        if changes and changes[-1].shown == shown:
+            self._held.pop(shown.revision, None)
+            self._write(changes[:-1])
 
     def forget_undone(self, present: Content) -> None:
         """Leave out a last change that never came into the file, because its write failed or this process was killed."""

@@ -439,6 +439,45 @@ def test_two_consoles_do_not_write_over_each_other(world: World) -> None:
     assert world.file.read_bytes() == b"first"
 
 
+def test_two_consoles_keep_the_changes_of_both(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, entered, done = world.console(), threading.Event(), list[str]()
+    write = FilePlace.write
+
+    def slow(place: FilePlace, data: bytes, instead_of: Any) -> None:
+        if not entered.is_set():
+            entered.set()
+            thread.start()
+            thread.join(0.3)
+        write(place, data, instead_of)
+
+    def change() -> None:
+        with pytest.raises(Conflict, match=r"did add the source hr\.Staff"):
+            other.put_source(SourceOrder(name="hr.Wages", dry_run=False), before, ACTOR, new=True)
+        done.append("refused")
+
+    before = world.desk.configuration().revision
+    thread = threading.Thread(target=change)
+    monkeypatch.setattr(FilePlace, "write", slow)
+    read = FilePlace.read
+    seen = read(FilePlace(world.file))
+    answers = iter([seen])
+    monkeypatch.setattr(other._place, "read", lambda: next(answers, None) or read(FilePlace(world.file)))
+    world.add_source("hr.Staff")
+    thread.join(20)
+    assert done == ["refused"]
+    assert [each.what for each in other.configuration().revisions] == ["add the source hr.Staff"]
+
+
+def test_a_refused_write_is_no_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> None:
+        raise Conflict("writing: somebody else has changed it meanwhile")
+
+    monkeypatch.setattr(FilePlace, "write", refuse)
+    with pytest.raises(Conflict):
+        world.add_source("hr.Staff")
+    assert world.desk.configuration().revisions == []
+
+
 def test_no_message_has_what_a_variable_holds(tmp_path: Path) -> None:
     world = World(tmp_path, environ={"BUS": BUS, "DB_PASSWORD": "S3cr3t-of-db"})
     orders: list[dict[str, Any]] = [
