@@ -19,13 +19,15 @@ from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.test_router import PERSONS, change, left, put, read, routed, routing, settings
 
 
-def replayed(emulator: ServiceBusEmulator, folder: Path, reason: str) -> int:
+def replayed(emulator: ServiceBusEmulator, folder: Path, reason: str, *, unreadable: bool = False) -> int:
     """How many `dstream dlq replay queue --reason` sends."""
     chosen = settings(emulator)
     audit = AuditFile(folder / "audit.jsonl")
     pace = Pace(wait=1, longest_lock=70)
     engine = Engine(lambda: chosen, shelves_of, lambda: None, folder / "replays", audit, pace)
-    order = DeadLetterOrder(entity="queue", filter=MessageFilter(reason=reason), dry_run=False, safe=False)
+    order = DeadLetterOrder(
+        entity="queue", filter=MessageFilter(reason=reason), dry_run=False, safe=False, unreadable=unreadable
+    )
     return engine.run(order, "replay", Actor("ada", "command", "1"), Watch()).replayed
 
 
@@ -60,9 +62,10 @@ def test_dead_letters_of_one_reason_are_sent_again_whole(emulator: ServiceBusEmu
     assert left(emulator) == (0, 3)
 
     assert replayed(emulator, tmp_path, "FilterFailed") == 2
+    assert replayed(emulator, tmp_path, "MalformedMessage") == 0, "it would only come back"
     put(emulator, [replace(malformed, message_id="malformed too")])
     with routing(settings(emulator), until=routed(4)) as tally:
-        again = replayed(emulator, tmp_path, "MalformedMessage")
+        again = replayed(emulator, tmp_path, "MalformedMessage", unreadable=True)
     assert again == 1, "a copy that comes back is not sent round and round"
     assert (tally.routed.total(), tally.dead_lettered.total()) == (2, 2)
     assert left(emulator) == (0, 2)
