@@ -291,15 +291,15 @@ def test_a_quiet_stream_shows_that_it_lives() -> None:
     assert found.count(": still there") >= 2
 
 
-def test_two_hundred_streams_are_served_and_too_many_are_refused() -> None:
+def test_as_many_streams_as_there_is_room_for_are_served_and_more_are_refused() -> None:
     async def many(port: int) -> list[str]:
-        return await asyncio.gather(*(_stream(port, 9) for _ in range(210)))
+        return await asyncio.gather(*(_stream(port, 9) for _ in range(60)))
 
-    with running(tables=20, look_every=0.5, events=Events(most=200, most_each=200)) as console:
+    with running(tables=20, look_every=0.5, events=Events(most=50, most_each=50)) as console:
         time.sleep(1)
         found = asyncio.run(many(console.port))
         served = [each for each in found if each.startswith("HTTP/1.1 200")]
-        assert len(served) == 200
+        assert len(served) == 50
         assert all(any(kind == "overview" for kind, *_ in events_of(each)) for each in served)
         assert sum(each.startswith("HTTP/1.1 503") for each in found) == 10
         until = time.monotonic() + 5
