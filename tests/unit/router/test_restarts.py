@@ -46,6 +46,7 @@ def test_a_worker_is_started_again_at_once_then_after_pauses_by_chance_and_at_on
     workers = Workers(SETTINGS, backoff=Backoff(first=4.0, longest=8.0), clock=lambda: now)
     workers._begun = True
     worker, other = workers._workers
+    worker.settings = SETTINGS
     pauses = []
     with capture_logs() as logs:
         for lived in (STEADY, 1.0, 1.0, 1.0, STEADY):

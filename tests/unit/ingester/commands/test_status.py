@@ -46,7 +46,8 @@ def test_locks_that_cannot_be_seen_do_not_hold_up_the_database(monkeypatch: pyte
     monkeypatch.setattr(status, "_facts", facts)
     unread: list[Unread] = []
     configured = TableSettings(PERSONS, timedelta(seconds=1), timedelta(seconds=1))
-    [table] = status.tables_seen(SimpleNamespace(schedule=[configured]), [PERSONS], unread)  # type: ignore[arg-type]
+    settings: Any = SimpleNamespace(schedule=[configured], locks=None)
+    [table] = status.tables_seen(settings, [PERSONS], unread)
     assert (table.table, table.held) == ("dbo.Persons", Held.UNKNOWN)
     assert unread == [Unread("owners", "no answer", "look at it")]
 
