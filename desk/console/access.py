@@ -10,21 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Literal
+from urllib.parse import urlsplit
 
 from common.errors import ConfigurationError
 
+_HOST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.:")
 _TOKEN = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`header`: in lower case, of the proxy's identity. `trusted`: where the proxy is; empty: anywhere."""
+    """`header`: in lower case, of the proxy's identity. `trusted`: where the proxy is; empty: anywhere. `names`: of hosts, behind a proxy, besides
+    this machine's own."""
 
     host: str
     mode: Literal["local", "token", "proxy"]
     header: str | None = None
     trusted: tuple[IPv4Network | IPv6Network, ...] = ()
     tls: bool = False
+    names: frozenset[str] = frozenset()
 
     @property
     def login(self) -> bool:
@@ -33,7 +37,13 @@ class Access:
 
 
 def checked(
-    host: str, *, token_file: bool, behind_proxy: str | None, trusted_proxies: Sequence[str] = (), tls: bool = False
+    host: str,
+    *,
+    token_file: bool,
+    behind_proxy: str | None,
+    trusted_proxies: Sequence[str] = (),
+    public_names: Sequence[str] = (),
+    tls: bool = False,
 ) -> Access:
     """Raises ConfigurationError where the console would be open to a network."""
     problems, trusted = list[str](), list[IPv4Network | IPv6Network]()
@@ -43,6 +53,13 @@ def checked(
         problems.append(f"--behind-proxy: {behind_proxy!r} is no name of a header")
     if trusted_proxies and behind_proxy is None:
         problems.append("--trusted-proxy needs --behind-proxy")
+    if public_names and behind_proxy is None:
+        problems.append("--public-name needs --behind-proxy")
+    problems += [
+        f"--public-name: {each!r} is no name of a host; give it without https://, port and path"
+        for each in public_names
+        if host_of(each) != each.lower().strip("[]").rstrip(".")
+    ]
     for each in trusted_proxies:
         try:
             trusted.append(ip_network(each))
@@ -51,7 +68,8 @@ def checked(
     if problems:
         raise ConfigurationError(problems, hint="see dstream console --help")
     if behind_proxy is not None:
-        return Access(host, "proxy", behind_proxy.lower(), tuple(trusted), tls)
+        names = frozenset(filter(None, map(host_of, public_names)))
+        return Access(host, "proxy", behind_proxy.lower(), tuple(trusted), tls, names)
     if token_file:
         return Access(host, "token", tls=tls)
     if not is_loopback(host):
@@ -70,6 +88,17 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def host_of(authority: str) -> str | None:
+    """Of `Console.example.com:443` or `[::1]:8090` the host, in lower case and without a last dot; None if it is none."""
+    try:
+        found = urlsplit(f"//{authority}")
+        name, _ = (found.hostname or "").rstrip("."), found.port
+    except ValueError:
+        return None
+    plain = found.netloc == authority and "@" not in authority and not set(name) - _HOST
+    return name if name and plain else None
 
 
 def is_trusted(access: Access, address: str) -> bool:

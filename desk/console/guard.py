@@ -7,19 +7,20 @@ a foreign name that resolves to 127.0.0.1 is not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import ip_address
 from typing import Final, Literal, Protocol
 from urllib.parse import urlsplit
 
-from desk.console.access import Access, is_trusted
+from desk.console.access import Access, host_of, is_loopback, is_trusted
 from desk.console.refusals import NotAllowed, Unauthenticated
 
 SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 COOKIE, SECURE_COOKIE = "dstream-session", "__Host-dstream-session"
 CSRF_HEADER: Final = "x-csrf-token"
+PROBES: Final = frozenset(("/healthz", "/readyz"))
+"""They say nothing of anybody, and cost nothing. Behind a proxy they may come past it, to an address."""
 _BROWSER: Final = ("origin", "sec-fetch-site", "sec-fetch-mode", "referer", "cookie")
 """Headers of which a browser sends at least one with each change."""
 _LONGEST_NAME: Final = 200
@@ -76,27 +77,33 @@ class Knows(Protocol):
 
 
 def check_host(access: Access, asked: Asked) -> None:
-    """Against DNS rebinding. Raises NotAllowed."""
+    """Against DNS rebinding. Where a token is needed any name will do: no browser sends it for a foreign page. Raises NotAllowed."""
     hosts = asked.all("host")
     if len(hosts) != 1:
         raise NotAllowed("the request has no Host header, or several", hint="send one")
-    if access.mode != "local":
-        return
-    if not _is_this_machine(hosts[0]):
+    if access.mode == "local" and not _is_this_machine(hosts[0]):
         raise NotAllowed(
             "the Host header does not name this machine",
             hint="open the console as http://localhost or http://127.0.0.1; other names need --token-file",
         )
+    if access.mode == "proxy" and asked.path not in PROBES:
+        _check_names(access, {"Host": hosts, "X-Forwarded-Host": asked.all("x-forwarded-host")})
+
+
+def _check_names(access: Access, given: Mapping[str, Sequence[str]]) -> None:
+    """Each host that a header names, also that of a proxy before the proxy."""
+    for header, values in given.items():
+        for host in ",".join(values).split(",") if values else ():
+            if host_of(host.strip()) not in access.names and not _is_this_machine(host.strip()):
+                raise NotAllowed(
+                    f"the {header} header names a host that is not this console's",
+                    hint="start it with --public-name HOST for each name under which people or the proxy reach it",
+                )
 
 
 def _is_this_machine(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        if name.rstrip(".") == "localhost" and "@" not in host:
-            return True
-        return "@" not in host and ip_address(name).is_loopback
-    except ValueError:
-        return False
+    name = host_of(host)
+    return name is not None and is_loopback(name)
 
 
 def check_origin(asked: Asked) -> None:

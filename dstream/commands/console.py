@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -37,6 +37,10 @@ _BehindProxy = Annotated[
 _TrustedProxy = Annotated[
     list[str] | None,
     typer.Option("--trusted-proxy", metavar="CIDR", help="Where that proxy is (repeatable; default: anywhere)."),
+]
+_PublicName = Annotated[
+    list[str] | None,
+    typer.Option("--public-name", metavar="HOST", help="A name of the console behind that proxy (repeatable)."),
 ]
 _TlsCert = Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate, for HTTPS.")]
 _TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
@@ -77,6 +81,7 @@ def console(
     token_file: _TokenFile = None,
     behind_proxy: _BehindProxy = None,
     trusted_proxy: _TrustedProxy = None,
+    public_name: _PublicName = None,
     tls_cert: _TlsCert = None,
     tls_key: _TlsKey = None,
     audit_file: _AuditFile = None,
@@ -97,9 +102,9 @@ def console(
     from dstream.config_watch import Latest
 
     logged(log_level, log_format)
-    access = _access(host, token_file, behind_proxy, trusted_proxy, tls_cert)
-    process, values = imported("desk.console.process"), imported("desk.console.options")
-    options = values.Options(
+    access = _access(host, token_file, tls_cert, _Proxy(behind_proxy, trusted_proxy, public_name))
+    process = imported("desk.console.process")
+    options = imported("desk.console.options").Options(
         access=access,
         port=port,
         config=config.absolute(),
@@ -125,15 +130,20 @@ def _allowed(variables: list[str] | None, folder: str | None) -> Any:
     return imported("desk.configuring.allowed").Allowed(frozenset(variables or ()), under)
 
 
-def _access(
-    host: str, token_file: Path | None, proxy: str | None, trusted: list[str] | None, certificate: Path | None
-) -> Any:
+class _Proxy(NamedTuple):
+    header: str | None
+    trusted: list[str] | None
+    names: list[str] | None
+
+
+def _access(host: str, token_file: Path | None, certificate: Path | None, proxy: _Proxy) -> Any:
     """Raises ConfigurationError where anybody could come in."""
     return imported("desk.console.access").checked(
         host,
         token_file=token_file is not None,
-        behind_proxy=proxy,
-        trusted_proxies=trusted or (),
+        behind_proxy=proxy.header,
+        trusted_proxies=proxy.trusted or (),
+        public_names=proxy.names or (),
         tls=certificate is not None,
     )
 

@@ -125,11 +125,11 @@ def test_who_guesses_tokens_must_wait(tmp_path: Path) -> None:
 
 
 def test_who_asks_too_often_must_wait() -> None:
-    limits = Limits(requests=Limit("requests", Rate(per_second=0.5, burst=5)))
+    limits = Limits(requests=Limit("requests", Rate(per_second=0.05, burst=5)))
     with running(limits=limits) as console:
         found = [console.get("session") for _ in range(7)]
         assert [each.status_code for each in found] == [200] * 5 + [429] * 2
-        assert found[-1].headers["retry-after"] in ("1", "2")
+        assert 1 <= int(found[-1].headers["retry-after"]) <= 20
         assert found[-1].json()["type"] == "about:blank#too-many"
 
 
@@ -204,6 +204,20 @@ def test_what_does_not_come_through_the_proxy_is_refused() -> None:
     access = checked("127.0.0.1", token_file=False, behind_proxy="X-User", trusted_proxies=["192.0.2.0/24"])
     with running(access=access) as console:
         assert console.get("overview", headers={"X-User": "ada"}).status_code == 403
+
+
+def test_behind_a_proxy_a_foreign_name_reaches_nothing_but_the_probes() -> None:
+    access = checked("127.0.0.1", token_file=False, behind_proxy="X-User", public_names=["console.example.com"])
+    with running(access=access) as console:
+        for path in ("/", "/api/v1/overview", "/api/v1/openapi.json"):
+            answer = console.client.get(path, headers={"X-User": "ada", "Host": "evil.example"})
+            assert answer.status_code == 403
+            assert "--public-name" in answer.json()["remedy"]
+        assert console.client.get("/healthz", headers={"Host": "10.0.0.7:8090"}).status_code == 200
+        ada = {"X-User": "ada", "Host": "console.example.com"}
+        session = console.get("session", headers={**ada, **PAGE}).json()
+        change = {**ada, **PAGE, "Origin": "https://console.example.com", "X-CSRF-Token": session["csrf"]}
+        assert console.post("tables/dbo.Orders/pause", {}, headers=change).status_code == 200
 
 
 def test_people_behind_one_proxy_do_not_use_up_each_other_s_requests() -> None:

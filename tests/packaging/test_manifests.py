@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from common.errors import ConfigurationError
-from desk.console.http.gate import PROBES
+from desk.console.guard import PROBES
 from dstream.cli import app
 from dstream.commands.router import ROUTER_STOPS_WITHIN
 from dstream.config import load_ingester, load_router

@@ -17,7 +17,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from common.errors import unforeseen
-from desk.console.guard import Asked, Identity, check_csrf, check_host, check_origin, identity
+from desk.console.guard import PROBES, Asked, Identity, check_csrf, check_host, check_origin, identity
 from desk.console.http.problems import Refused, answered
 from desk.console.http.served import Served
 from desk.console.http.serving import CONNECTION
@@ -36,8 +36,6 @@ OPEN: Final = frozenset(
     )
 )
 """What needs nobody to be logged in. The page itself is open, too: it has nothing in it."""
-PROBES: Final = frozenset(("/healthz", "/readyz"))
-"""Not counted: they cost nothing, and a probe that shares its address with busy people would have the console restarted."""
 SLASH: Final = "\ue02f"
 """Stands for a slash inside a name of a path, until the name is read: see `names.py`."""
 _BODY_BYTES: Final = 512 * 1024
@@ -114,7 +112,7 @@ class Gate:
         state.update(request_id=request, address=asked.address, asked=asked, identity=None)
         check_host(self.served.access, asked)
         if not scope["path"].startswith(API):
-            if scope["path"] not in PROBES:
+            if scope["path"] not in PROBES:  # a probe may share its address with busy people
                 self.served.limits.requests.take(network_of(asked.address))
             return receive
         check_origin(asked)

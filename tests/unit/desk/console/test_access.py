@@ -29,6 +29,11 @@ def test_another_address_needs_a_token_or_a_proxy(host: str) -> None:
         ({"token_file": False, "behind_proxy": ""}, "no name of a header"),
         ({"token_file": False, "behind_proxy": None, "trusted_proxies": ["10.0.0.0/8"]}, "needs --behind-proxy"),
         ({"token_file": False, "behind_proxy": "X-User", "trusted_proxies": ["10.0.0.1/8"]}, "host bits"),
+        ({"token_file": True, "behind_proxy": None, "public_names": ["console"]}, "needs --behind-proxy"),
+        *(
+            ({"token_file": False, "behind_proxy": "X-User", "public_names": [each]}, "no name of a host")
+            for each in ("https://console", "console:443", "console/", "*.example.com", "a b", "a,b", "", "fd00::1")
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(given: dict[str, object], what: str) -> None:

@@ -67,6 +67,51 @@ def test_where_a_token_is_needed_any_name_will_do() -> None:
         check_host(TOKEN, Asked("GET", "/", (("host", "a"), ("host", "b")), "10.0.0.1"))
 
 
+NAMED = checked(
+    "0.0.0.0", token_file=False, behind_proxy="X-User", public_names=["Console.example.com", "console", "[fd00::7]"]
+)
+
+
+@pytest.mark.parametrize("host", ["console.example.com", "CONSOLE.example.com.:443", "console:8090", "localhost:8090"])
+@pytest.mark.parametrize(
+    "forwarded", [(), ("console.example.com",), ("console.example.com, console:80",), ("[fd00::7]",)]
+)
+def test_behind_a_proxy_the_public_names_and_this_machine_s_are_let_in(host: str, forwarded: tuple[str, ...]) -> None:
+    check_host(NAMED, asked("GET", *(("x-forwarded-host", each) for each in forwarded), host=host))
+
+
+@pytest.mark.parametrize(
+    ("host", "forwarded"),
+    [
+        ("evil.example", ()),
+        ("console.example.com.evil.example", ()),
+        ("console.example.com@evil.example", ()),
+        ("10.0.0.1:8090", ()),
+        ("", ()),
+        ("console", ("evil.example",)),
+        ("console", ("console.example.com, evil.example",)),
+        ("console", ("console.example.com", "evil.example")),
+        ("console", ("",)),
+    ],
+)
+def test_behind_a_proxy_another_name_is_refused_with_the_option(host: str, forwarded: tuple[str, ...]) -> None:
+    with pytest.raises(NotAllowed, match="a host that is not this console's") as caught:
+        check_host(NAMED, asked("GET", *(("x-forwarded-host", each) for each in forwarded), host=host))
+    assert "--public-name HOST" in str(caught.value.hint)
+
+
+def test_behind_a_proxy_without_a_public_name_this_machine_s_names_alone_are_let_in() -> None:
+    check_host(PROXY, asked(host="127.0.0.1:8090"))
+    with pytest.raises(NotAllowed, match="--public-name"):
+        check_host(PROXY, asked(host="console.example.com"))
+
+
+def test_a_probe_that_comes_past_the_proxy_to_an_address_is_answered() -> None:
+    check_host(NAMED, Asked("GET", "/healthz", (("host", "10.244.1.7:8090"),), "10.1.1.1"))
+    with pytest.raises(NotAllowed):
+        check_host(LOCAL, Asked("GET", "/healthz", (("host", "10.244.1.7:8090"),), "10.1.1.1"))
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "nonsense"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_another_site_s_page_is_refused(method: str, site: str) -> None:
