@@ -23,6 +23,7 @@ from common.bus.ports import Need, Provision, QueueNeed, TopicNeed
 from common.bus.shapes import MOST_DELIVERIES, PREMIUM_MEGABYTES, STANDARD_MEGABYTES, queue_options, topic_options
 from common.check import NOT_KNOWN, Finding, Outcome
 from common.errors import DStreamError, PermanentError, Stopped, TransientError
+from common.servicebus.connection.known import KNOWN
 from common.servicebus.entities import Entities, TopicFacts
 from common.servicebus.findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.servicebus.management import AT_ONCE, PATIENCE, administration, asked, conflicting
@@ -38,6 +39,19 @@ QUOTAS: tuple[tuple[int | None, int | None], ...] = (
 allows 10 deliveries."""
 
 _Facts = TypeVar("_Facts")
+
+LOST = (
+    "what it held and nobody had read is lost, and so are its other subscriptions with their rules, of which `lost_subscriptions` has those that are "
+    "known: create these again, then send the changes since the deletion again (dstream offsets set TABLE --time ...); find out who deleted it"
+)
+LOST_SUBSCRIPTION = (
+    "what it held and nobody had read is lost, and so are its rules: add these again, then send the changes since the deletion again (dstream "
+    "offsets set TABLE --time ...); find out who deleted it"
+)
+LOST_QUEUE = (
+    "what it held and nobody had read is lost: send the changes since the deletion again (dstream offsets set TABLE --time ...); find out who "
+    "deleted it"
+)
 
 _OTHER_KIND = "a queue and a topic cannot share a name: rename or delete the other, or set ingester.server_name or ingester.queue.name"
 
@@ -107,7 +121,10 @@ class _Provisioner:
             f"queue {need.name}", partial(self._create_queue, need), partial(self._entities.queue, need.name)
         )
         if facts is None:
+            if KNOWN.created(self._address.host, need.name) is not None:
+                log.warning("queue was deleted, and is created again", queue=need.name, hint=LOST_QUEUE)
             return
+        KNOWN.there(self._address.host, need.name)
         subject, entity = f"queue {need.name}", entity_of(self._address, "queue", need.name)
         if wrong := _failures(judge_use(subject, facts, sessions=need.sessions, entity=entity)):
             raise PermanentError(
@@ -151,13 +168,42 @@ class _Provisioner:
                 f"topic {need.name}", partial(self._create_topic, need), partial(self._entities.topic, need.name)
             )
         there = set[str]()
-        if facts is not None:
+        if facts is None:
+            self._tell_created(need)
+        else:
             entity = entity_of(self._address, "topic", need.name)
             _blame(_failures(judge_settings(f"topic {need.name}", facts, entity, NOT_KNOWN)))
             there = {each.name.lower() for each in facts.subscriptions}
+            KNOWN.there(self._address.host, need.name, [each.name for each in facts.subscriptions])
         for name in need.subscriptions:
             if name.lower() not in there:
-                self._create(f"{need.name}/{name}", partial(self._client.create_subscription, need.name, name))
+                self._provide_subscription(need.name, name, there=facts is not None)
+
+    def _tell_created(self, need: TopicNeed) -> None:
+        """A topic that was there has lost what nobody had read, however soon it is back."""
+        before = KNOWN.created(self._address.host, need.name)
+        if before is None:
+            return
+        made = {name.lower() for name in need.subscriptions}
+        log.warning(
+            "topic was deleted, and is created again",
+            topic=need.name,
+            subscriptions=", ".join(need.subscriptions) or None,
+            lost_subscriptions=", ".join(name for name in before if name.lower() not in made) or None,
+            hint=LOST,
+        )
+
+    def _provide_subscription(self, topic: str, name: str, *, there: bool) -> None:
+        """`there`: the topic was."""
+        made = self._create(f"{topic}/{name}", partial(self._client.create_subscription, topic, name))
+        before = KNOWN.subscribed(self._address.host, topic, name)
+        if made and before and there:
+            log.warning(
+                "subscription was deleted, and is created again",
+                topic=topic,
+                subscription=name,
+                hint=LOST_SUBSCRIPTION,
+            )
 
     def _made_or_found(self, what: str, create: Callable[[], bool], look: Callable[[], _Facts | None]) -> _Facts | None:
         """None when `create` made it. Another process may be creating or deleting the same entity, so what is neither made nor found is tried

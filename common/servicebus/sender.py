@@ -28,6 +28,7 @@ from common.bus.ports import (
 from common.errors import EntityDisabled, EntityUnavailable, Throttled, TransientError
 from common.message import Message
 from common.servicebus.connection.client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
+from common.servicebus.connection.known import KNOWN
 from common.servicebus.connection.links import keep_when_refused
 from common.servicebus.errors import refusal, translated
 from common.servicebus.wire.batches import add
@@ -168,6 +169,7 @@ class BusSender:
                 self._guard.handle = None
                 raise
             self._client, self._sender, self._used, self._used_before = client, sender, time.monotonic(), True
+            KNOWN.there(self._address.host, self._entity)
         return self._sender
 
     def _send_session(self, places: Sequence[int], sending: _Sending) -> None:

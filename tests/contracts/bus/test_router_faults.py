@@ -194,7 +194,7 @@ def test_queue_and_topics_are_made_with_the_windows_of_the_settings(emulator: Se
 
 @pytest.mark.parametrize("how", ["by its owner", "by the router"])
 def test_a_topic_deleted_while_the_router_runs_is_sent_to_again_when_it_is_back(
-    emulator: ServiceBusEmulator, how: str
+    emulator: ServiceBusEmulator, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(emulator, [change(PERSONS, 0, PERSONS)])
     chosen = settings(emulator, unknown_destination="create" if how == "by the router" else "dead_letter")
@@ -208,6 +208,8 @@ def test_a_topic_deleted_while_the_router_runs_is_sent_to_again_when_it_is_back(
             emulator.admin.create(f"{PERSONS}/Subscriptions/sub1", SubscriptionDescription())
     assert ids(emulator, PERSONS, 20) == numbered(PERSONS, 20, 1)
     assert left(emulator) == (0, 0)
+    told = [line for line in capsys.readouterr().out.splitlines() if "topic was deleted, and is created again" in line]
+    assert len(told) == (how == "by the router")
 
 
 def test_a_topic_deleted_while_the_router_runs_is_an_error_with_the_remedy_and_shows_in_the_readiness(

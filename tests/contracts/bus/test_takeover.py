@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from common.message import Message
 from common.servicebus.namespace import ServiceBus
+from emulators.servicebus.description import SubscriptionDescription
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import run
@@ -333,3 +334,28 @@ def test_workers_are_replaced_one_after_the_other_and_a_stop_meanwhile_is_clean(
     found = numbers(emulator, PERSONS)
     assert in_order(found)
     assert all_of(found) == list(range(traffic.count))
+
+
+def test_a_topic_that_an_edit_creates_again_is_a_warning_that_names_what_is_lost(
+    emulator: ServiceBusEmulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = settings(emulator, ordering="key", slots=2, provision="create", subscriptions=("sub1",))
+    second, third = first.model_copy(update={"slots": 3}), first.model_copy(update={"slots": 4})
+    with routing(first) as (file, tally):
+        emulator.admin.create(f"{PERSONS}/Subscriptions/billing", SubscriptionDescription())
+        emulator.admin.delete(f"{PERSONS}/Subscriptions/sub1")
+        file.take(second)
+        waited_for(reloaded(tally, second))
+        emulator.admin.delete(PERSONS)
+        file.take(third)
+        waited_for(reloaded(tally, third))
+        put(emulator, [change(PERSONS, 0, "lane/0")])
+        waited_for(lambda: left(emulator) == (0, 0))
+    assert all_of(numbers(emulator, PERSONS)) == [0]
+    told = [line for line in capsys.readouterr().out.splitlines() if "[warning" in line and "is created again" in line]
+    assert len(told) == 2, told
+    assert "subscription=sub1" in told[0]
+    assert f"topic={PERSONS}" in told[1]
+    assert "subscriptions=sub1" in told[1]
+    assert "lost_subscriptions=billing" in told[1]
+    assert "offsets set" in told[1]
