@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.errors import ConfigurationError, DStreamError, PermanentError
-from dstream.commands.offsets import moment
+from dstream.dead_letter_options import Chosen, Id, filtered
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.dead_letters import (
@@ -30,7 +30,7 @@ from dstream.starting import imported, loaded, logged
 
 if TYPE_CHECKING:
     from desk.dead_letters.engine import Engine, Kind, Watch
-    from desk.documents.messages import DeadLetterOrder, DeadLetterResult, MessageFilter
+    from desk.documents.messages import DeadLetterOrder, DeadLetterResult
 
 _ENDS_WITHIN = 45.0
 """Seconds after Ctrl-C for what is in flight: a send, and the settlement of what was sent."""
@@ -57,26 +57,6 @@ After = Annotated[
         "--after", metavar="PLACE", help="Go on after the page that ended with `--after PLACE`, such as 4711."
     ),
 ]
-Table = Annotated[str | None, typer.Option("--table", metavar="TABLE", help="Of this table.")]
-ReasonIs = Annotated[
-    str | None,
-    typer.Option("--reason", metavar="REASON", help="Dead-lettered for this reason, such as MessageTooLarge."),
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        help="First put into the entity (not: died) at this time or later, ISO 8601; UTC without a zone.",
-    ),
-]
-Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="First put into the entity before this time.")
-]
-Id = Annotated[str | None, typer.Option("--id", metavar="ID", help="With this message id.")]
-EventId = Annotated[str | None, typer.Option("--event-id", metavar="ID", help="Of the change with this EventID.")]
-Session = Annotated[str | None, typer.Option("--session", metavar="ID", help="Of this session.")]
-Text = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="With this text in the body.")]
 Sequences = Annotated[
     list[int] | None,
     typer.Option("--sequence", min=0, max=2**63 - 1, metavar="N", help="With this sequence number; may be repeated."),
@@ -97,16 +77,10 @@ AuditPlace = Annotated[
 ]
 
 
+@filtered
 def list_(
+    chosen: Chosen,
     entity: Whose = None,
-    table: Table = None,
-    reason: ReasonIs = None,
-    since: Since = None,
-    until: Until = None,
-    message_id: Id = None,
-    event_id: EventId = None,
-    session: Session = None,
-    text: Text = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, metavar="N", help="How many on a page.")] = 50,
     after: After = None,
     newest: Annotated[bool, typer.Option("--newest", help="The newest first.")] = False,
@@ -119,7 +93,6 @@ def list_(
 
     Nothing is taken or locked. The exit status is 1 if something cannot be read.
     """
-    chosen = _filter(table, reason, since, until, message_id, event_id, session, text)
     scene = _Scene(config, log_level, log_format, rows=False)
     if entity is None:
         from common.unread import Unread
@@ -164,16 +137,10 @@ def show(
     return printed_or_unread(lambda: print_lines(message_lines(found)), OK)
 
 
+@filtered
 def replay(
     entity: Entity,
-    table: Table = None,
-    reason: ReasonIs = None,
-    since: Since = None,
-    until: Until = None,
-    message_id: Id = None,
-    event_id: EventId = None,
-    session: Session = None,
-    text: Text = None,
+    chosen: Chosen,
     sequence: Sequences = None,
     dry_run: DryRun = False,
     safe: Annotated[
@@ -200,7 +167,6 @@ def replay(
     """
     from desk.documents.messages import DeadLetterOrder
 
-    chosen = _filter(table, reason, since, until, message_id, event_id, session, text)
     order = DeadLetterOrder(
         entity=entity,
         filter=chosen,
@@ -215,16 +181,10 @@ def replay(
     return _done(scene, order, "replay", audit_file, as_json=as_json)
 
 
+@filtered
 def purge(
     entity: Entity,
-    table: Table = None,
-    reason: ReasonIs = None,
-    since: Since = None,
-    until: Until = None,
-    message_id: Id = None,
-    event_id: EventId = None,
-    session: Session = None,
-    text: Text = None,
+    chosen: Chosen,
     sequence: Sequences = None,
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -241,7 +201,6 @@ def purge(
     """
     from desk.documents.messages import DeadLetterOrder
 
-    chosen = _filter(table, reason, since, until, message_id, event_id, session, text)
     order = DeadLetterOrder(entity=entity, filter=chosen, sequences=sequence or None, dry_run=dry_run, reason=why)
     scene = _Scene(config, log_level, log_format, rows=False)
     if not dry_run and not yes:
@@ -294,39 +253,6 @@ class _Scene:
         if self.ingester is None or not self._rows:
             return None
         return imported("ingester.commands.changes").newer_changes(self.ingester)
-
-
-def _filter(
-    table: str | None,
-    reason: str | None,
-    since: str | None,
-    until: str | None,
-    message_id: str | None,
-    event_id: str | None,
-    session: str | None,
-    text: str | None,
-) -> MessageFilter:
-    """Raises ConfigurationError."""
-    from pydantic import ValidationError
-
-    from desk.documents.messages import MessageFilter
-
-    try:
-        return MessageFilter(
-            table=table,
-            reason=reason,
-            message_id=message_id,
-            event_id=event_id,
-            session_id=session,
-            text=text,
-            since=None if since is None else moment(since, "--since"),
-            until=None if until is None else moment(until, "--until"),
-        )
-    except ValidationError as error:
-        names = {"message_id": "id", "event_id": "event-id", "session_id": "session"}
-        raise ConfigurationError(
-            [f"--{names.get(str(each['loc'][0]), each['loc'][0])}: {each['msg']}" for each in error.errors()]
-        ) from None
 
 
 def _sequence_of(explorer: Any, entity: str, message_id: str) -> int:
