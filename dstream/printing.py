@@ -6,10 +6,15 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from common.errors import PermanentError
+
+SLOW_SECONDS: Final = 2.0
+"""After which a person is shown that a command still works."""
 
 
 class NotPrinted(PermanentError):
@@ -64,3 +69,22 @@ def printed_or_unread(show: Callable[[], None], status: int) -> int:
             return 1
         raise
     return status
+
+
+@contextmanager
+def told_when_slow(doing: str) -> Iterator[None]:
+    """One line on standard error if what is done here takes long. `doing`: a participle ("looking at orders")."""
+    timer = threading.Timer(SLOW_SECONDS, _tell, (f"dstream: still {doing}; Ctrl-C ends it",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _tell(line: str) -> None:
+    from common.observability.logs import masked
+
+    with suppress(OSError, ValueError):
+        print(masked(line), file=sys.stderr, flush=True)

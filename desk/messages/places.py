@@ -121,10 +121,13 @@ class Places:
 
     def _unknown(self, entity: str) -> NotFound:
         names = {each.entity.lower(): each.entity for each in self.known()}
-        near = difflib.get_close_matches(entity.lower()[:600], names, n=_NEAREST, cutoff=0.5) or list(names)[:_NEAREST]
+        near = [names[each] for each in difflib.get_close_matches(entity.lower()[:600], names, n=_NEAREST, cutoff=0.5)]
+        more = f", and {len(names) - _NEAREST:,} more" if len(names) > _NEAREST else ""
         return NotFound(
             f"looking for {entity[:600]}: the configuration sends to no entity of this name",
-            hint=f"names like it are {', '.join(names[each] for each in near)}",
+            hint=f"names like it are {', '.join(near)}"
+            if near
+            else f"its entities are {', '.join(list(names.values())[:_NEAREST])}{more}",
         )
 
 

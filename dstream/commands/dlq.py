@@ -14,7 +14,7 @@ import typer
 from common.errors import ConfigurationError, DStreamError, PermanentError
 from dstream.dead_letter_options import Chosen, Id, filtered
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
-from dstream.printing import print_document, print_lines, printed_or_unread
+from dstream.printing import print_document, print_lines, printed_or_unread, told_when_slow
 from dstream.rendering.dead_letters import (
     asked_lines,
     count_lines,
@@ -99,14 +99,15 @@ def list_(
         from dstream.signals import interruptible
 
         unread = list[Unread](scene.unread)
-        with interruptible(_ENDS_WITHIN) as interruption:
+        with told_when_slow("counting dead letters"), interruptible(_ENDS_WITHIN) as interruption:
             found = imported("desk.dead_letters.making").counted(scene.router, unread, interruption.stop)
         if interruption.status:
             return interruption.status
         if as_json:
             return printed_or_unread(lambda: print_document(counts_document(found, unread)), int(bool(unread)))
         return printed_or_unread(lambda: print_lines(count_lines(found, unread)), int(bool(unread)))
-    with scene.explorer() as explorer:
+    scene.named(entity)
+    with told_when_slow(f"looking at the dead letters of {entity}"), scene.explorer() as explorer:
         page = explorer.page(entity, dead=True, chosen=chosen, after=after, most=limit, newest_first=newest)
     if as_json:
         return printed_or_unread(lambda: print_document(page_document(page)), int(bool(page.unknown)))
@@ -128,7 +129,8 @@ def show(
     if (sequence is None) == (message_id is None):
         raise ConfigurationError(["name the dead letter by its sequence number or by --id"])
     scene = _Scene(config, log_level, log_format, rows=False)
-    with scene.explorer() as explorer:
+    scene.named(entity)
+    with told_when_slow(f"looking at the dead letters of {entity}"), scene.explorer() as explorer:
         if sequence is None:
             sequence = _sequence_of(explorer, entity, str(message_id))
         found = explorer.message(entity, dead=True, sequence=sequence)
@@ -178,6 +180,7 @@ def replay(
         reason=why,
     )
     scene = _Scene(config, log_level, log_format, rows=True)
+    scene.named(entity)
     return _done(scene, order, "replay", audit_file, as_json=as_json)
 
 
@@ -203,6 +206,7 @@ def purge(
 
     order = DeadLetterOrder(entity=entity, filter=chosen, sequences=sequence or None, dry_run=dry_run, reason=why)
     scene = _Scene(config, log_level, log_format, rows=False)
+    scene.named(entity)
     if not dry_run and not yes:
         _confirmed(scene, order, audit_file)
     return _done(scene, order, "purge", audit_file, as_json=as_json)
@@ -233,6 +237,16 @@ class _Scene:
         self.unread = list[Unread]()
         self.router: Any = status.known_router(status.Stages(self.ingester, router), self.unread)
         self._rows = rows
+
+    def named(self, entity: str) -> None:
+        """Raises ConfigurationError where the configuration sends to no entity of this name."""
+        try:
+            imported("desk.messages.places").Places(self.router).of(entity)
+        except PermanentError as error:
+            unread = [
+                f"unknown: {each}" for each in self.unread
+            ]  # it may be a topic of a table that could not be listed
+            raise ConfigurationError([error.message, *unread], hint=error.hint) from error
 
     @contextmanager
     def explorer(self) -> Iterator[Any]:

@@ -108,13 +108,13 @@ def _plain(text: str) -> str:
 
 def asked_lines(plan: DeadLetterResult) -> Iterator[str]:
     """What a purge asks."""
-    yield f"{plan.purged:,} dead letters of {plan.entity} would be removed for ever, without being sent."
+    yield f"{_counted(plan.purged)} of {plan.entity} would be removed for ever, without being sent."
     yield "Repeat the name of the entity to remove them:"
 
 
 def progress_line(watch: Watch) -> str:
     if watch.waiting:
-        return f"waiting until another consumer's locks end ({watch.waiting} dead letters); {watch.done:,} done"
+        return f"waiting until another consumer's locks end ({_counted(watch.waiting)}); {watch.done:,} done"
     if watch.matched:
         return f"{watch.done:,} of {watch.matched:,} done"
     return f"{watch.examined:,} looked at"
@@ -123,7 +123,7 @@ def progress_line(watch: Watch) -> str:
 def result_lines(result: DeadLetterResult, kind: Kind) -> Iterator[str]:
     done = result.replayed if kind == "replay" else result.purged
     verb = "sent again" if kind == "replay" else "removed"
-    yield f"{result.entity}: {result.matched:,} dead letters {'are' if result.dry_run else 'were'} meant"
+    yield f"{result.entity}: {_counted(result.matched)} {_be(result)} meant"
     yield f"{'would be ' if result.dry_run else ''}{verb}: {done:,}"
     if result.left_count:
         yield f"left where they are: {result.left_count:,}"
@@ -137,3 +137,12 @@ def result_lines(result: DeadLetterResult, kind: Kind) -> Iterator[str]:
         yield "not all were reached; the same command goes on"
     if result.dry_run:
         yield "nothing was changed: --dry-run"
+
+
+def _counted(count: int) -> str:
+    return "1 dead letter" if count == 1 else f"{count:,} dead letters"
+
+
+def _be(result: DeadLetterResult) -> str:
+    one = result.matched == 1
+    return ("is" if one else "are") if result.dry_run else ("was" if one else "were")

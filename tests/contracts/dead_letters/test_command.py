@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from common.bus.browsing import Shelf
 from common.buses import shelves_of
 from common.errors import PermanentError
+from dstream import printing
 from dstream.cli import app
 from tests.contracts.dead_letters.conftest import PERSONS, QUEUE, Namespace, change
 
@@ -105,9 +106,29 @@ def test_from_a_list_to_a_purge(namespace: Namespace, runs: Runs) -> None:
     assert len(namespace.dead) == 2
 
 
+def test_one_dead_letter_is_one(namespace: Namespace, runs: Runs) -> None:
+    namespace.bury([change(1)])
+    assert "queue: 1 dead letter is meant" in runs("purge", "queue", "--dry-run").output
+    assert "queue: 1 dead letter was meant" in runs("purge", "queue", "--yes").output
+
+
+def test_a_long_look_says_that_it_goes_on(namespace: Namespace, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace.bury([change(1)])
+    monkeypatch.setattr(printing, "SLOW_SECONDS", 0.001)
+    for arguments in (("list",), ("list", "queue"), ("show", "queue", "--id", "event-1")):
+        found = runs(*arguments)
+        assert (found.exit_code, found.stderr.count("; Ctrl-C ends it\n")) == (0, 1), found.output
+        assert "dstream: still" in found.stderr
+    monkeypatch.setattr(printing, "SLOW_SECONDS", 60)
+    assert "still" not in runs("list", "queue").stderr
+
+
 def test_mistakes_are_named(runs: Runs) -> None:
-    unknown = runs("list", "topic/nowhere/sub")
-    assert (unknown.exit_code, "nowhere" in unknown.output) == (1, True)
+    for arguments in (("list",), ("show", "1"), ("replay",), ("purge", "--yes")):
+        unknown = runs(arguments[0], "topic/nowhere/sub", *arguments[1:])
+        assert (unknown.exit_code, "topic/nowhere/sub" in unknown.output) == (2, True), unknown.output
+    assert f"entities are queue, topic/{PERSONS}/sub1" in runs("list", "nothing").output
+    assert f"names like it are topic/{PERSONS}/sub1" in runs("list", f"topic/{PERSONS[:-1]}/sub1").output
     late = runs("replay", "queue", "--since", "yesterday")
     assert (late.exit_code, "--since yesterday" in late.output) == (2, True)
 

@@ -103,8 +103,9 @@ def test_a_queue_is_on_the_bus_of_the_router_and_a_topic_on_that_of_its_output(p
         (f"topic/{PERSONS}/sub1/$DeadLetterQueue", "sends to no entity"),
         ("output/lines/topic/x/sub1", "sends to no entity"),
         ("output/mail/queue/other", "output/mail/queue/mail"),
-        ("queue/ingest-queue", "names like it are queue"),
-        ("", "names like it are queue"),
+        ("queue/ingest-queue", "its entities are queue, topic/"),
+        ("", "its entities are queue, topic/"),
+        ("nothing", "its entities are queue, topic/"),
         ("a" * 10_000, "sends to no entity"),
     ],
 )
