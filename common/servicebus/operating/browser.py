@@ -21,6 +21,7 @@ from common.errors import DStreamError, EntityMissing, PermanentError
 from common.message import Message, PropertyValue
 from common.servicebus.connection.client import OPEN_TIMEOUT, close_quietly, open_client
 from common.servicebus.errors import all_translated
+from common.servicebus.operating.asking import asking
 from common.servicebus.wire.decoding import Arrived, decoded
 
 State = Literal["active", "deferred", "scheduled"]
@@ -72,7 +73,7 @@ class BusBrowser:
             raise PermanentError(f"{doing}: no message has the sequence number {first}")
         seconds = PEEK_TIMEOUT if self._handle is not None else PEEK_TIMEOUT + OPEN_TIMEOUT
         try:
-            with all_translated(doing, proven=False, who=self._address.credential), self._guard.within(seconds, doing):
+            with asking(doing, who=self._address.credential), self._guard.within(seconds, doing):
                 return self._peek(self._opened(), first, min(most, MOST_AT_ONCE))
         except DStreamError as error:
             missing = self._missing(doing) if _NOT_OPENED in error.message else None

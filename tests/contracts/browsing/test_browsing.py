@@ -10,8 +10,9 @@ from azure.servicebus import ServiceBusClient
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from common.bus.browsing import Shelf
-from common.errors import EntityMissing, EntityUnavailable, TransientError
+from common.errors import EntityMissing, EntityUnavailable, PermanentError, TransientError
 from common.message import Message
+from common.servicebus.operating import browser
 from common.servicebus.operating.taker import BusTaker
 from tests.contracts.browsing.conftest import Emulated, House, all_of
 
@@ -54,6 +55,18 @@ def test_what_is_not_there_is_an_answer_and_comes_at_once(house: House) -> None:
         with pytest.raises(EntityMissing):
             house.browser(shelf).page(first=0, most=10)
         assert time.monotonic() - began < 10
+
+
+def test_a_number_that_amqp_cannot_hold_is_final(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated.send(emulated.plain, numbered(1))
+    looking = emulated.browser(Shelf(emulated.plain))
+    assert len(looking.page(first=0, most=1)) == 1
+    monkeypatch.setattr(browser, "LAST", 2**80)  # as if nothing were refused before the SDK sees it
+    began = time.monotonic()
+    with pytest.raises(PermanentError, match="no encoding for the request"):
+        looking.page(first=2**63, most=1)
+    assert time.monotonic() - began < 5
+    assert len(looking.page(first=0, most=1)) == 1
 
 
 def test_looking_locks_nothing_and_counts_no_delivery(house: House) -> None:
