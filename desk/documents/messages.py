@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from desk.documents.shape import Document, Reason, Unknown
+from desk.documents.shape import Document, Reason, Time, Unknown
 
 EntityName = Annotated[str, StringConstraints(max_length=600)]
 Text = Annotated[str, StringConstraints(max_length=300)]
@@ -23,8 +22,8 @@ class MessageFilter(Document):
     message_id: Text | None = None
     session_id: Text | None = None
     reason: Text | None = Field(default=None, description="Of dead letters: their reason, such as `MessageTooLarge`.")
-    since: datetime | None = Field(default=None, description="Put into the entity at this time or later.")
-    until: datetime | None = Field(default=None, description="Put into the entity before this time.")
+    since: Time | None = Field(default=None, description="Put into the entity at this time or later.")
+    until: Time | None = Field(default=None, description="Put into the entity before this time.")
     text: Text | None = Field(default=None, description="Somewhere in the body.")
 
     def written(self) -> dict[str, Any]:

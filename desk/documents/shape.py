@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, TypeVar
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 T = TypeVar("T")
 
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=400)]
 """Why a person does it; kept in the audit log."""
+
+_NUMBER: Final = re.compile(r"\s*[-+]?\d+(\.\d*)?\s*")
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, (int, float)) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        raise ValueError("a time is written as in 2026-11-23T03:00:00Z (ISO 8601), not as a number")
+    return value
+
+
+Time = Annotated[datetime, BeforeValidator(_written)]
+"""A number could be seconds, milliseconds or a year, so it is none."""
 
 
 class Document(BaseModel):

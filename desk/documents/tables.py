@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import Field, StrictBool
 
-from desk.documents.shape import Document, Reason
+from desk.documents.shape import Document, Reason, Time
 
 TableState = Literal["flowing", "idle", "behind", "paused", "stopped", "gap", "absent", "nobody", "unknown"]
 """`flowing`: changes wait, for less than a minute, or were sent in the last minute. `idle`: nothing waits, and nothing was sent lately, as far as
@@ -102,9 +101,7 @@ class OffsetOrder(Document):
     """Exactly one of `lsn`, `time`, `earliest` and `latest`."""
 
     lsn: str | None = Field(default=None, max_length=64)
-    time: datetime | None = Field(
-        default=None, description="To before the first commit at this time; UTC without a zone."
-    )
+    time: Time | None = Field(default=None, description="To before the first commit at this time; UTC without a zone.")
     earliest: StrictBool = False
     latest: StrictBool = False
     take: StrictBool = Field(default=False, description="Even if an ingester reads the table now.")

@@ -53,7 +53,7 @@ def search(
     """`since`: when the first of them was committed; None: unknown. Never raises DStreamError."""
     if not wanted:
         return Searched()
-    name = f"the dead letters of {place.entity}" if dead else place.entity
+    name = name_of(place, dead=dead)
     try:
         with browsers.lent(place, dead=dead) as browser:
             first = FIRST
@@ -78,6 +78,10 @@ def search(
             what=name, text=text if scan.trouble is None else scan.trouble.message, remedy=_LOOK.format(place.entity)
         )
     return Searched(found, complete, scan.examined, unknown=unknown)
+
+
+def name_of(place: Place, *, dead: bool) -> str:
+    return f"the dead letters of {place.entity}" if dead else place.entity
 
 
 _LOOK = "look through {} itself, with the filter event_id"

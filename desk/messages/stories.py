@@ -1,7 +1,7 @@
 """The way of a change: asks SQL Server, then the shelves in the order of the way, and puts together what they say. Decides nothing itself.
 
-SQL Server is asked first, then the queue, its dead letters, then the topics: what moves on meanwhile is met again further on. Each search has its
-time, and a part that cannot be asked leaves the others as they are.
+SQL Server is asked first, then the queue, its dead letters, then the topics: what moves on meanwhile is met again further on. Each part has its
+time, and one that cannot be asked, or is late, leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from common.cel.filters import FilterFailed
-from common.errors import ConfigurationError, DStreamError
+from common.errors import ConfigurationError, DStreamError, TransientError
 from common.names import TableName
 from desk.desk import NotFound
 from desk.documents.messages import Stories, Story, StoryOrder
@@ -23,7 +23,8 @@ from desk.documents.tables import Pause
 from desk.messages.browsers import Browsers
 from desk.messages.places import Place, Places
 from desk.messages.routing import Routing
-from desk.messages.searching import Searched, Sighting, search
+from desk.messages.searching import Searched, Sighting, name_of, search
+from desk.messages.timely import OPENS_SECONDS, Server, Time
 from desk.messages.trail import Destination, OnTheBus, Trail
 from desk.messages.verdicts import story
 from ingester.operating.finding import Captured, ChangeFinder, TableLook
@@ -50,15 +51,21 @@ class Configured:
 
 @dataclass(slots=True)
 class _Asked:
-    """One request: its finder, and what could not be asked."""
+    """One request: whom it asks, its time, and what could not be asked."""
 
     configured: Configured
-    finder: ChangeFinder
+    server: Server
+    time: Time
     unknown: list[Unknown]
 
-    def or_none(self, what: str, ask: Callable[[], _T]) -> _T | None:
+    @property
+    def finder(self) -> ChangeFinder:
+        """For what asks nobody."""
+        return self.server.finder
+
+    def or_none(self, what: str, ask: Callable[[ChangeFinder], _T]) -> _T | None:
         try:
-            return ask()
+            return self.server.ask(ask)
         except ConfigurationError:
             raise
         except DStreamError as error:
@@ -92,9 +99,10 @@ class StoryTeller:
             raise ConfigurationError(["key belongs to table: with event_id it has no meaning"])
         if order.table is not None and not order.key:
             raise ConfigurationError(["key: the columns of the table's key are needed, with their values as text"])
+        time = Time(self._clock)
         configured = self._configured()
-        with closing(configured.finder()) as finder:
-            asked = _Asked(configured, finder, [])
+        with closing(Server(configured.finder(), time)) as server:
+            asked = _Asked(configured, server, time, [])
             if order.event_id is not None:
                 return Stories(items=[self._told(asked, [self._of_event(asked, order.event_id)])[0]])
             return self._of_row(asked, order)
@@ -106,21 +114,29 @@ class StoryTeller:
         if named.position is None:
             return Trail(event_id, named.table.key, named.kind)
         position = named.position
-        look = asked.or_none("SQL Server", lambda: asked.finder.look(named.table))
+        look = asked.or_none("SQL Server", lambda finder: finder.look(named.table))
         if look is None:
             return Trail(event_id, named.table.key, "change", lsn=position.place()[1])
         captured = None
         if look.absence is None:
-            captured = asked.or_none("the change table", lambda: asked.finder.at(named.table, position))
+            captured = asked.or_none("the change table", lambda finder: finder.at(named.table, position))
         return self._trail(asked, look, event_id, position, captured)
 
     def _trail(
         self, asked: _Asked, look: TableLook, event_id: str, position: Position, captured: Captured | None
     ) -> Trail:
-        finder, lsn = asked.finder, position.place()[1]
-        commit = captured.commit_time if captured else asked.or_none("the commit", lambda: finder.commit_time(position))
+        lsn = position.place()[1]
+        commit = (
+            captured.commit_time
+            if captured
+            else asked.or_none("the commit", lambda finder: finder.commit_time(position))
+        )
         sent = None if look.offset is None or look.dropped else position <= look.offset
-        moved = asked.or_none("moves of the offset", lambda: finder.moved_over(look.table, position)) if sent else None
+        moved = (
+            asked.or_none("moves of the offset", lambda finder: finder.moved_over(look.table, position))
+            if sent
+            else None
+        )
         return Trail(
             event_id,
             look.table.key,
@@ -137,12 +153,11 @@ class StoryTeller:
         )
 
     def _of_row(self, asked: _Asked, order: StoryOrder) -> Stories:
-        finder = asked.finder
-        table = _table(finder, order.table or "")
-        look = finder.look(table)
+        table = _table(asked.finder, order.table or "")
+        look = asked.server.ask(lambda finder: finder.look(table))
         if look.absence is not None:
             raise ConfigurationError([f"table {table.key}: {look.absence}"])
-        found = finder.of_key(table, order.key or {}, order.most)
+        found = asked.server.ask(lambda finder: finder.of_key(table, order.key or {}, order.most))
         trails = [self._trail(asked, look, each.event_id, each.position, each) for each in found.changes[: order.most]]
         items = self._told(asked, trails)
         more = len(found.changes) > order.most
@@ -176,13 +191,13 @@ class StoryTeller:
         places = asked.configured.places
         wanted = {trail.event_id for trail in trails if trail.sent is not False}
         since = _earliest([trail for trail in trails if trail.event_id in wanted])
-        queue = self._search(places.queue, wanted, since, dead=False, seconds=QUEUE_SECONDS)
-        dead = self._search(places.queue, wanted - queue.found.keys(), since, dead=True, seconds=QUEUE_SECONDS)
+        queue = self._search(asked, places.queue, wanted, since, dead=False, seconds=QUEUE_SECONDS)
+        dead = self._search(asked, places.queue, wanted - queue.found.keys(), since, dead=True, seconds=QUEUE_SECONDS)
         left = wanted - queue.found.keys() - dead.found.keys()
         there, dead_there, searched = dict[str, list[Sighting]](), dict[str, list[Sighting]](), [queue, dead]
         for place in self._subscriptions(asked, [trail for trail in trails if trail.event_id in left]):
             for held, into in ((False, there), (True, dead_there)):
-                found = self._search(place, left, since, dead=held, seconds=TOPIC_SECONDS)
+                found = self._search(asked, place, left, since, dead=held, seconds=TOPIC_SECONDS)
                 for event_id, sighting in found.found.items():
                     into.setdefault(event_id, []).append(sighting)
                 if found.unknown is not None:
@@ -201,11 +216,27 @@ class StoryTeller:
         }
 
     def _search(
-        self, place: Place, wanted: Iterable[str], since: datetime | None, *, dead: bool, seconds: float
+        self,
+        asked: _Asked,
+        place: Place,
+        wanted: Iterable[str],
+        since: datetime | None,
+        *,
+        dead: bool,
+        seconds: float,
     ) -> Searched:
-        return search(
-            self._browsers, place, frozenset(wanted), dead=dead, since=since, seconds=seconds, clock=self._clock
-        )
+        """Never raises DStreamError."""
+        if not (those := frozenset(wanted)):
+            return Searched()
+
+        def looked() -> Searched:
+            return search(self._browsers, place, those, dead=dead, since=since, seconds=seconds, clock=self._clock)
+
+        try:
+            return asked.time.ask(id(place.bus), asked.time.passed() + OPENS_SECONDS + seconds, looked)
+        except TransientError as error:
+            told = Unknown(what=name_of(place, dead=dead), text=error.message, remedy=error.hint)
+            return Searched(complete=False, unknown=told)
 
     def _subscriptions(self, asked: _Asked, trails: Sequence[Trail]) -> Sequence[Place]:
         """Those to which the routes send them. Of a change that is not in its change table, those of its table's topic."""

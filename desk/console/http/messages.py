@@ -74,6 +74,11 @@ async def stories(
         raise ConfigurationError(
             [f"unknown parameter {others[0][:100]}" if others else "a key of more than 32 columns"]
         )
+    if empty := [name for name, value in key.items() if not value]:
+        raise ConfigurationError(
+            [f"{_KEY}{empty[0][:100]}: it has no value"],
+            hint="give the value of the row's key; POST stories takes an empty text too",
+        )
     return await _told(at, StoryOrder(event_id=event_id, table=table, key=key or None, most=most))
 
 

@@ -138,7 +138,8 @@ class SqlServerFinder:
         asked = [(column, given[column.name.casefold()]) for column in columns]
         for column, text in asked:
             check = queries.fits(column, text)
-            if check is not None and not self._connection.rows(*check)[0][0]:
+            # SQL Server takes an empty text for 0, and for the first day of 1900.
+            if check is not None and not (text.strip() and self._connection.rows(*check)[0][0]):
                 raise ConfigurationError(
                     [f"key: the text for {column.name} is no value of type {column.declared or column.type}"]
                 )

@@ -309,6 +309,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"table": "Persons", "key": {"Name": "1"}}, "the columns of the key of dbo.Persons are ID"),
     ({"table": "Persons", "key": {"ID": "1", "id": "1"}}, "are ID"),
     ({"table": "Persons", "key": {"ID": "one' OR 1=1 --"}}, "no value of type int"),
+    ({"table": "Persons", "key": {"ID": " "}}, "no value of type int"),
 ]
 
 
