@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from common.errors import ConfigurationError
-from dstream.commands.offsets import moment
+from dstream.options import moment
 
 if TYPE_CHECKING:
     from desk.documents.messages import MessageFilter

@@ -1,12 +1,15 @@
-"""The options that all commands share."""
+"""The options that commands share, and how a time is read."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from common.errors import ConfigurationError
 
 
 class Level(StrEnum):
@@ -50,3 +53,14 @@ LogFormat = Annotated[
     Format,
     typer.Option("--log-format", envvar="DSTREAM_LOG_FORMAT", case_sensitive=False, help="The format of log lines."),
 ]
+
+
+def moment(text: str, option: str = "--time") -> datetime:
+    """A time with its zone, UTC where none is written. Raises ConfigurationError, which names `option`."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(
+            [f"{option} {text}: not a time in ISO 8601, such as 2026-03-01T14:30:00Z or 2026-03-01T15:30:00+01:00"]
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ from typer.core import TyperGroup
 
 from common.errors import ConfigurationError
 from common.unread import Unread
-from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
+from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
 from dstream.starting import imported, prepared
@@ -111,17 +110,6 @@ def moves(
 
 
 SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (("show", show), ("set", set_offset), ("moves", moves))
-
-
-def moment(text: str, option: str = "--time") -> datetime:
-    """A time with its zone, UTC where none is written. Raises ConfigurationError, which names `option`."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigurationError(
-            [f"{option} {text}: not a time in ISO 8601, such as 2026-03-01T14:30:00Z or 2026-03-01T15:30:00+01:00"]
-        ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _settings(config: Any, level: Level, format: Format) -> Any:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.errors import ConfigurationError, DStreamError, PermanentError
-from dstream.commands.offsets import moment
-from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
+from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_lines
 from dstream.reporting import OK, report
 from dstream.starting import imported, logged
