@@ -67,11 +67,11 @@ class Identity:
 
 
 class Knows(Protocol):
-    """What is known of tokens and sessions."""
+    """What is known of tokens and sessions: whose they are; None: they do not hold."""
 
-    def token(self, given: str) -> bool: ...
+    def token(self, given: str) -> str | None: ...
 
-    def session(self, cookie: str) -> bool: ...
+    def session(self, cookie: str) -> str | None: ...
 
     def csrf(self, subject: str, given: str) -> bool: ...
 
@@ -138,8 +138,8 @@ def identity(access: Access, asked: Asked, knows: Knows, local_user: str) -> Ide
     if given:
         return _bearer(given, knows, through)
     cookie = cookie_of(asked)
-    if cookie is not None and knows.session(cookie):
-        return Identity("token", f"session {cookie}", "page", cookie=cookie)
+    if cookie is not None and (who := knows.session(cookie)):
+        return Identity(who, f"session {cookie}", "page", cookie=cookie)
     raise Unauthenticated("nobody is logged in", hint="send the token as Authorization: Bearer, or log in on the page")
 
 
@@ -158,8 +158,8 @@ def _named_by_proxy(access: Access, asked: Asked, through: Literal["page", "http
 
 def _bearer(given: Sequence[str], knows: Knows, through: Literal["page", "http"]) -> Identity:
     scheme, _, token = given[0].partition(" ")
-    if len(given) == 1 and scheme.lower() == "bearer" and knows.token(token.strip()):
-        return Identity("token", "token", through, explicit=True)
+    if len(given) == 1 and scheme.lower() == "bearer" and (who := knows.token(token.strip())):
+        return Identity(who, "token", through, explicit=True)
     raise Unauthenticated("the token is not right", hint="Authorization: Bearer TOKEN, with a token of the file")
 
 

@@ -59,7 +59,7 @@ def _grpc(options: Options, served: Served) -> Iterator[None]:
         served.access,
         served.limits,
         served.local_user,
-        (lambda token: False) if tokens is None else lambda token: tokens.matching(token) is not None,
+        (lambda token: None) if tokens is None else tokens.person,
         lambda address, port: served.user_at((address, port), options.grpc_port or None),
     )
     certificate = None

@@ -33,17 +33,18 @@ class Sessions:
         said = f"{int(self.now() + LASTS_SECONDS)}.{secrets.token_urlsafe(16)}"
         return f"{said}.{self._signed('session', said, token)}"
 
-    def holds(self, cookie: str, tokens: Sequence[bytes]) -> bool:
-        """Whether it was begun here, is not over, and its token still is one."""
+    def holds(self, cookie: str, tokens: Sequence[bytes]) -> bytes | None:
+        """The fingerprint of its token, if it was begun here, is not over, and its token still is one."""
         said, _, signature = cookie.rpartition(".")
         ends, _, _ = said.partition(".")
         if not ends.isascii() or not ends.isdecimal() or len(ends) > 15 or not signature.isascii():
-            return False
-        genuine = False
+            return None
+        genuine = None
         for token in tokens:
-            genuine |= hmac.compare_digest(self._signed("session", said, token), signature)
+            if hmac.compare_digest(self._signed("session", said, token), signature):
+                genuine = token
         with self._lock:
-            return genuine and int(ends) > self.now() and said not in self._ended
+            return genuine if int(ends) > self.now() and said not in self._ended else None
 
     def end(self, cookie: str) -> None:
         """It does not hold any longer. Only for one that held: others would fill the memory."""

@@ -1,4 +1,4 @@
-"""The tokens of a file, read again when it has changed; one that is emptied or removed lets nobody in.
+"""The tokens of a file and whose they are, read again when it has changed; one that is emptied or removed lets nobody in.
 
 Compares in constant time; no token is in an error or a log.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import stat
 import threading
 import time
@@ -21,27 +22,52 @@ from common.errors import ConfigurationError
 log = structlog.get_logger(__name__)
 
 SHORTEST = 16
-MOST = 10
+MOST = 50
+UNNAMED = "token"
+"""Who has a token that is given without a name."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_MAKE = "openssl rand -hex 32 makes a token"
 _LARGEST = 64 * 1024
 _LOOK_SECONDS = 1.0
 
 
-def tokens_of(text: str) -> tuple[str, ...]:
-    """One a line, so that an old and a new one hold side by side while they are exchanged. Raises ConfigurationError."""
-    found = tuple(line.strip() for line in text.splitlines() if line.strip())
-    if not found:
-        raise ConfigurationError(["the token file is empty"], hint="openssl rand -hex 32 > FILE")
-    if len(found) > MOST:
-        raise ConfigurationError([f"the token file has {len(found)} lines; {MOST} are allowed"])
-    for number, token in enumerate(found, 1):
-        if len(token) < SHORTEST:
-            raise ConfigurationError(
-                [f"the token file: the token number {number} has less than {SHORTEST} characters"],
-                hint="openssl rand -hex 32 > FILE",
-            )
-        if not token.isascii() or not token.isprintable() or " " in token:
-            raise ConfigurationError([f"the token file: the token number {number} has characters no header can have"])
+def tokens_of(text: str) -> dict[str, str]:
+    """Of each token whose it is: a line has `name:token`, or a token. Raises ConfigurationError, which shows neither: they may be swapped."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise ConfigurationError(["the token file is empty"], hint=_MAKE)
+    if len(lines) > MOST:
+        raise ConfigurationError([f"the token file has {len(lines)} lines; {MOST} are allowed"])
+    found, places = dict[str, str](), dict[str, int]()
+    for number, line in lines:
+        name, token = _parted(line, number)
+        for each, what in ((token, "token"), (name and f"{name.casefold()}:", "name")):
+            if each and places.setdefault(each, number) != number:
+                raise _wrong(number, f"has the {what} of line {places[each]}", hint="give each line its own")
+        found[token] = name or UNNAMED
     return found
+
+
+def _parted(line: str, number: int) -> tuple[str, str]:
+    """The name, which may be empty, and the token."""
+    name, colon, token = (each.strip() for each in line.rpartition(":"))
+    if colon and (not _NAME.fullmatch(name) or name.casefold() == UNNAMED):
+        raise _wrong(
+            number,
+            "has no name before its colon that can be one",
+            hint=f"name:token, the name of 1 to 64 letters, digits and . _ @ + -, and not {UNNAMED!r}; a token has no colon",
+        )
+    if not token:
+        raise _wrong(number, "has a name and no token", hint=_MAKE)
+    if len(token) < SHORTEST:
+        raise _wrong(number, f"has a token of less than {SHORTEST} characters", hint=_MAKE)
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise _wrong(number, "has a token with characters that no header can have", hint=_MAKE)
+    return name, token
+
+
+def _wrong(number: int, what: str, *, hint: str) -> ConfigurationError:
+    return ConfigurationError([f"the token file: line {number} {what}"], hint=hint)
 
 
 def fingerprint(token: str) -> bytes:
@@ -54,7 +80,7 @@ class TokenFile:
 
     path: Path
     now: Callable[[], float] = time.monotonic
-    _known: tuple[bytes, ...] = ()
+    _known: dict[bytes, str] = field(default_factory=dict, repr=False)
     _seen: tuple[int, int, int] | None = None
     _looked: float = float("-inf")
     _broken: bool = False
@@ -80,12 +106,20 @@ class TokenFile:
                 found = known
         return found
 
+    def person(self, token: str) -> str | None:
+        """Whose the token is; None if it is none of the file's."""
+        return self.named(self.matching(token))
+
+    def named(self, known: bytes | None) -> str | None:
+        """Whose the token with this fingerprint is; None if there is none."""
+        return None if known is None else self._known.get(known)
+
     def known(self) -> tuple[bytes, ...]:
         """Fingerprints of the tokens that hold now."""
         with self._lock:
             if self.now() - self._looked >= _LOOK_SECONDS:
                 self._look()
-            return self._known
+            return tuple(self._known)
 
     def _look(self) -> None:
         self._looked = self.now()
@@ -101,9 +135,9 @@ class TokenFile:
                     "token file gone or empty; nobody is let in",
                     path=str(self.path),
                     error=error.strerror,
-                    hint="write it again, with one token a line",
+                    hint="write it again, with one token or name:token a line",
                 )
-            self._known, self._seen = (), None
+            self._known, self._seen = {}, None
         except (OSError, ConfigurationError) as error:
             if not self._broken:
                 why = error.strerror if isinstance(error, OSError) else str(error)
@@ -111,7 +145,7 @@ class TokenFile:
                     "token file not read; the tokens that it had hold on",
                     path=str(self.path),
                     error=why,
-                    hint="make the file readable, with one token a line",
+                    hint="make the file readable, with one token or name:token a line",
                 )
             self._broken = True
         else:
@@ -124,7 +158,7 @@ class TokenFile:
 
     def _read(self) -> None:
         identity = self._identity()
-        self._known = tuple(map(fingerprint, tokens_of(self._text())))
+        self._known = {fingerprint(token): name for token, name in tokens_of(self._text()).items()}
         self._seen, self._looked = identity, self.now()
 
     def _text(self) -> str:

@@ -13,7 +13,9 @@ class AuditLine(Document):
     """One line of the audit log. It is written before the change is made (`begun`), and again with what came of it."""
 
     at: str
-    who: str = Field(description="The person, as the proxy says, or `token`, or the local user.")
+    who: str = Field(
+        description="The person, as the proxy or the token file says, or `token` without a name, or the local user."
+    )
     through: Literal["command", "page", "http", "grpc"]
     address: str | None = None
     action: str = Field(description="`dead_letters.replay`, `offset.move`, `table.pause`, ...")

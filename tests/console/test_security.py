@@ -86,6 +86,18 @@ def test_a_page_logs_in_changes_something_and_logs_out(locked: tuple[Running, Pa
     assert console.get("overview", headers={"Cookie": f"dstream-session={kept}"}).status_code == 401
 
 
+def test_who_has_a_token_with_a_name_is_in_the_audit_log(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(f"ada:{TOKEN}\n{OTHER}\n")
+    with running(token_file=path) as console:
+        for token, who, change in ((TOKEN, "ada", "pause"), (OTHER, "token", "resume")):
+            assert console.post(f"tables/dbo.Orders/{change}", {}, headers=bearer(token)).status_code == 200
+            assert {line.who for line in console.audit.written[-2:]} == {who}
+            assert console.post("session", {"token": token}).json()["who"] == who
+            assert console.get("session").json()["who"] == who  # by its cookie
+        assert console.get("overview", headers=bearer(f"ada:{TOKEN}")).status_code == 401
+
+
 def test_behind_tls_the_cookie_is_for_tls_alone(locked: tuple[Running, Path]) -> None:
     console, _ = locked
     answer = console.post("session", {"token": TOKEN}, headers={"X-Forwarded-Proto": "https"})

@@ -20,13 +20,13 @@ from desk.desk import Actor
 class _Tokens:
     """What `guard.py` asks."""
 
-    matches: Callable[[str], bool]
+    person: Callable[[str], str | None]
 
-    def token(self, given: str) -> bool:
-        return self.matches(given)
+    def token(self, given: str) -> str | None:
+        return self.person(given)
 
-    def session(self, cookie: str) -> bool:
-        return False
+    def session(self, cookie: str) -> str | None:
+        return None
 
     def csrf(self, subject: str, given: str) -> bool:
         return False
@@ -34,13 +34,13 @@ class _Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`matches`: whether a token is one of those that hold. `local_user`: who calls where no token is needed, unless `user_at` finds whose the
+    """`person`: whose a token is, if it is one of those that hold. `local_user`: who calls where no token is needed, unless `user_at` finds whose the
     connection is; it raises NotAllowed for whom it does not let in."""
 
     access: Access
     limits: Limits
     local_user: str
-    matches: Callable[[str], bool] = lambda token: False
+    person: Callable[[str], str | None] = lambda token: None
     user_at: Callable[[str, int], str] | None = None
 
     def of(self, method: str, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Actor:
@@ -63,7 +63,7 @@ class Admission:
         """Wrong tokens are counted. A right one is never refused for the wrong ones of others at its address."""
         guesses = asked.one("authorization") is not None and self.access.login
         try:
-            return identity(self.access, asked, _Tokens(self.matches), self.local_user)
+            return identity(self.access, asked, _Tokens(self.person), self.local_user)
         except Unauthenticated:
             if guesses:
                 self.limits.logins.take(network_of(asked.address))

@@ -62,11 +62,12 @@ class Knowledge:
 
     served: Served
 
-    def token(self, given: str) -> bool:
-        return self.served.tokens is not None and self.served.tokens.matching(given) is not None
+    def token(self, given: str) -> str | None:
+        return None if self.served.tokens is None else self.served.tokens.person(given)
 
-    def session(self, cookie: str) -> bool:
-        return self.served.tokens is not None and self.served.sessions.holds(cookie, self.served.tokens.known())
+    def session(self, cookie: str) -> str | None:
+        tokens = self.served.tokens
+        return None if tokens is None else tokens.named(self.served.sessions.holds(cookie, tokens.known()))
 
     def csrf(self, subject: str, given: str) -> bool:
         return self.served.sessions.is_csrf(subject, given)

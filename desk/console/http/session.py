@@ -72,11 +72,12 @@ async def login(at: At, request: Request, given: Login) -> Response:
     if at.tokens is None:
         raise NotAllowed("this console takes no token", hint="nobody need log in here")
     network = network_of(asked.address)
-    if at.tokens.matching(given.token.strip()) is None:
+    who = at.tokens.person(given.token.strip())
+    if who is None:
         at.limits.logins.take(network)
         raise Unauthenticated("the token is not right", hint="use a token of the file that --token-file names")
     cookie = at.sessions.begin(fingerprint(given.token.strip()))
-    found = Identity("token", f"session {cookie}", "page", cookie=cookie)
+    found = Identity(who, f"session {cookie}", "page", cookie=cookie)
     return _written(_session(at, found), _cookie(at, asked, cookie, int(LASTS_SECONDS)))
 
 

@@ -102,7 +102,7 @@ def started(generated: Any) -> Iterator[Started]:
             )
             kept = audited(desk or lively_desk(), allow_changes=allow_changes, limits=limits)
             access = access or Access("127.0.0.1", "local" if token is None else "token")
-            admission = Admission(access, limits, "anna", lambda given: given == token)
+            admission = Admission(access, limits, "anna", lambda given: "token" if given == token else None)
             serving = serve(kept, admission, f"127.0.0.1:{port}", calls=calls, sizes=sizes, certificate=certificate)
             stack.callback(serving.stop)
             pb, stubs = generated

@@ -23,11 +23,11 @@ def asked(
 
 @dataclass(frozen=True, slots=True)
 class Knows:
-    def token(self, given: str) -> bool:
-        return given == "right"
+    def token(self, given: str) -> str | None:
+        return {"right": "token", "grace's": "grace"}.get(given)
 
-    def session(self, cookie: str) -> bool:
-        return cookie == "good"
+    def session(self, cookie: str) -> str | None:
+        return {"good": "token", "grace-s": "grace"}.get(cookie)
 
     def csrf(self, subject: str, given: str) -> bool:
         return given == f"csrf of {subject}"
@@ -148,6 +148,11 @@ def test_the_token_lets_in(given: str) -> None:
 def test_nothing_else_does(given: str) -> None:
     with pytest.raises(Unauthenticated, match="not right"):
         identity(TOKEN, asked("GET", ("authorization", given)), Knows(), "anna")
+
+
+def test_a_token_with_a_name_is_that_person_s() -> None:
+    assert identity(TOKEN, asked("GET", ("authorization", "Bearer grace's")), Knows(), "local").who == "grace"
+    assert identity(TOKEN, asked("GET", ("cookie", "dstream-session=grace-s")), Knows(), "local").who == "grace"
 
 
 def test_a_wrong_token_is_not_made_good_by_a_cookie() -> None:

@@ -26,13 +26,58 @@ class Clock:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " \n\n", "short", f"{FIRST}\nshort", "with spaces in a token", "ümläute-sind-kein-header", f"{FIRST}\n" * 11],
+    [
+        "",
+        " \n\n",
+        "short",
+        f"{FIRST}\nshort",
+        "with spaces in a token",
+        "ümläute-sind-kein-header",
+        "\n".join(f"{FIRST}{number}" for number in range(51)),
+    ],
 )
 def test_a_file_that_holds_no_good_token_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         tokens_of(text)
     assert FIRST not in str(refused.value)
     assert "short" not in str(refused.value)
+
+
+WRONG = [
+    (f"ada:{FIRST}\nada:{SECOND}", "line 2 has the name of line 1"),
+    (f"ada:{FIRST}\n\nAda:{SECOND}", "line 3 has the name of line 1"),
+    (f"ada:{FIRST}\ngrace:{FIRST}", "line 2 has the token of line 1"),
+    (f"{FIRST}\n{FIRST}", "line 2 has the token of line 1"),
+    ("ada:", "line 1 has a name and no token"),
+    (f"{FIRST}\nada:short", "line 2 has a token of less than 16 characters"),
+    (f":{FIRST}", "line 1 has no name before its colon"),
+    (f"ada lovelace:{FIRST}", "line 1 has no name before its colon"),
+    (f"token:{FIRST}", "line 1 has no name before its colon"),
+    (f"{'a' * 65}:{FIRST}", "line 1 has no name before its colon"),
+    (f"{FIRST}:ada", "line 1 has a token of less than 16 characters"),
+    (f"ada:{FIRST}:{SECOND}", "line 1 has no name before its colon"),
+]
+
+
+@pytest.mark.parametrize(("text", "what"), WRONG)
+def test_a_line_with_a_name_is_judged_without_showing_the_token(text: str, what: str) -> None:
+    with pytest.raises(ConfigurationError, match=what) as refused:
+        tokens_of(text)
+    assert FIRST not in f"{refused.value} {refused.value.hint}"
+
+
+def test_a_token_is_the_person_s_whose_name_is_before_it(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", Clock()
+    path.write_text(f"ada:{FIRST}\n\n {SECOND} \n")
+    tokens, sessions = TokenFile(path, clock), Sessions()
+    tokens.load()
+    assert (tokens.person(FIRST), tokens.person(SECOND), tokens.person("ada")) == ("ada", "token", None)
+    cookie = sessions.begin(fingerprint(FIRST))
+    assert tokens.named(sessions.holds(cookie, tokens.known())) == "ada"
+    path.write_text(f"grace: {SECOND}")
+    clock.time += 2
+    assert (tokens.person(FIRST), tokens.person(SECOND)) == (None, "grace")
+    assert tokens.named(sessions.holds(cookie, tokens.known())) is None
 
 
 def test_tokens_are_read_again_when_the_file_has_changed(tmp_path: Path) -> None:
