@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -105,9 +105,21 @@ def is_trusted(access: Access, address: str) -> bool:
     """Whether what comes from `address` may name a person."""
     if not access.trusted:
         return True
+    found = _plain(address)
+    return found is not None and any(found in network for network in access.trusted)
+
+
+def is_shared(access: Access, address: str) -> bool:
+    """Whether many people may come from `address`: a proxy's, or this machine's own, where a proxy or a forwarded port may be."""
+    if access.mode == "proxy":
+        return is_trusted(access, address)
+    found = _plain(address)
+    return found is None or found.is_loopback
+
+
+def _plain(address: str) -> IPv4Address | IPv6Address | None:
     try:
         found = ip_address(address)
     except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return any((mapped or found) in network for network in access.trusted)
+        return None
+    return getattr(found, "ipv4_mapped", None) or found

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 
+from desk.console.access import Access, is_shared
 from desk.console.guard import Identity
 from desk.console.refusals import TooMany
+from desk.console.tokens import UNNAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,21 @@ def network_of(address: str) -> str:
     if found.is_loopback:
         return "127.0.0.0/8"
     return address
+
+
+def counting(access: Access) -> Callable[[str], str | None]:
+    """As what the connections of an address are counted; not at all where many people share it."""
+    return lambda address: None if is_shared(access, address) else network_of(address)
+
+
+def streaming_client_of(address: str, found: Identity) -> str:
+    """Whose streams are counted together: a person's with a name, else a login's on the page, else an address's."""
+    if found.subject.startswith("session ") or found.subject == "token":
+        if found.who != UNNAMED:
+            return f"{found.who}'s token"
+        if found.cookie is not None:  # many may have one address
+            return found.subject
+    return client_of(address, found)
 
 
 def client_of(address: str, found: Identity | None) -> str:

@@ -12,7 +12,7 @@ from desk.console.audited import audited
 from desk.console.http.app import app_of
 from desk.console.http.served import Served
 from desk.console.http.serving import listening, serve
-from desk.console.limits import Limits
+from desk.console.limits import Limits, counting
 from desk.console.options import Options
 from desk.console.tokens import TokenFile
 from desk.console.wiring import audit_of, desk_of
@@ -40,7 +40,14 @@ def run(stages: Stages, options: Options, *, stop: threading.Event) -> int:
         )
         with _grpc(options, served):
             _announce(options, listener.getsockname()[1], knows_accounts=served.peers.works)
-            serve(app_of(served), listener, stop, stopping=served.events.stop, tls=options.tls)
+            serve(
+                app_of(served),
+                listener,
+                stop,
+                stopping=served.events.stop,
+                tls=options.tls,
+                counted_as=counting(options.access),
+            )
     log.info("console stopped")
     return 0
 

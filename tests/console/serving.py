@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from desk.console.http.app import app_of
 from desk.console.http.events import Events
 from desk.console.http.served import Served
 from desk.console.http.serving import GuardedProtocol, listening, serve
-from desk.console.limits import Limit, Limits, Rate
+from desk.console.limits import Limit, Limits, Rate, counting
 from desk.console.peers import Peers, own_account
 from desk.console.tokens import TokenFile
 from desk.desk import Desk
@@ -69,6 +69,7 @@ def running(
     page: Path | None = None,
     look_every: float = 5.0,
     peers: Peers | None = None,
+    counted_as: Callable[[str], str | None] | None = None,
 ) -> Iterator[Running]:
     bare = desk or lively_desk(tables=tables, changes_allowed=allow_changes, look_every=look_every)
     limits = limits or unlimited()
@@ -92,7 +93,13 @@ def running(
     port = listener.getsockname()[1]
     app = app_of(served) if page is None else app_of(served, page)
     thread = threading.Thread(
-        target=serve, args=(app, listener, stop), kwargs={"stopping": served.events.stop, "protocol": protocol}
+        target=serve,
+        args=(app, listener, stop),
+        kwargs={
+            "stopping": served.events.stop,
+            "protocol": protocol,
+            "counted_as": counted_as or counting(access),
+        },
     )
     thread.start()
     try:

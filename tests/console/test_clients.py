@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from common.errors import TransientError
@@ -100,6 +101,54 @@ def test_no_more_connections_are_kept_than_can_be(impatient: Running) -> None:
         link.close()
     time.sleep(0.3)
     assert impatient.get("session").status_code == 200
+
+
+class Small(GuardedProtocol):
+    most_connections = 30
+    most_of_a_client = 10
+
+
+def kept(links: list[socket.socket]) -> int:
+    """How many the server has not closed."""
+    found = 0
+    for link in links:
+        link.settimeout(0.01)
+        try:
+            found += link.recv(1) != b""
+        except TimeoutError:
+            found += 1
+        except ConnectionError:
+            pass
+    return found
+
+
+def test_a_client_with_too_many_connections_takes_none_of_another_s() -> None:
+    with running(protocol=Small, counted_as=lambda address: address) as console, contextlib.ExitStack() as stack:
+        hog = [
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", console.port), 5, source_address=("127.0.0.2", 0))
+            )
+            for _ in range(60)
+        ]
+        assert console.get("overview").status_code == 200
+        assert kept(hog) == 10
+        others = [stack.enter_context(connected(console)) for _ in range(8)]
+        assert kept(others) == 8
+
+
+def test_connections_that_ask_nothing_make_room_for_one_that_asks() -> None:
+    """All have one address, as behind a proxy or on this machine."""
+    with running(protocol=Small) as console, contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(connected(console)) for _ in range(3)]
+        for stream in streams:
+            stream.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert stream.recv(100).startswith(b"HTTP/1.1 200")
+        hog = [stack.enter_context(connected(console)) for _ in range(60)]
+        for _ in range(5):
+            with httpx.Client(base_url=console.url) as client:
+                assert client.get("/api/v1/overview").status_code == 200
+        assert kept(hog) <= 27
+        assert kept(streams) == 3
 
 
 def test_a_body_that_does_not_come_is_answered(console: Running) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from desk.console.access import Access
 from desk.console.guard import Asked, Identity, identity
-from desk.console.limits import Limits, client_of, network_of
+from desk.console.limits import Limits, client_of, network_of, streaming_client_of
 from desk.console.refusals import Unauthenticated
 from desk.desk import Actor
 
@@ -45,13 +45,18 @@ class Admission:
 
     def of(self, method: str, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Actor:
         """Raises Unauthenticated, NotAllowed or TooMany."""
+        return self.with_client(method, metadata, peer)[0]
+
+    def with_client(self, method: str, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> tuple[Actor, str]:
+        """And whose streams are counted together."""
         address = address_of(peer)
         headers = tuple(
             (name.lower(), value) for name, value in metadata if isinstance(value, str) and name != "cookie"
         )
         found = self._identity(Asked("POST", method, headers, address, user=self._user(peer)))
         self.limits.requests.take(client_of(address, found))
-        return Actor(who=found.who, through="grpc", request=uuid4().hex[:16], address=address)
+        actor = Actor(who=found.who, through="grpc", request=uuid4().hex[:16], address=address)
+        return actor, streaming_client_of(address, found)
 
     def _user(self, peer: str) -> str | None:
         if self.access.mode != "local" or self.user_at is None:

@@ -5,6 +5,7 @@ A slow reader misses looks: nothing is kept for it. A mute one loses its stream.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -58,21 +59,25 @@ class Looks:
         self._newest: Look | None = None
         self._fault: Exception | None = None
         self._task: asyncio.Task[None] | None = None
-        self._streams = 0
+        self._streams = Counter[str]()
         self._over = False
 
     @property
     def streams(self) -> int:
-        return self._streams
+        return self._streams.total()
 
-    def join(self) -> None:
+    def streams_of(self, client: str) -> int:
+        return self._streams[client]
+
+    def join(self, client: str) -> None:
         """The first stream begins the looking, the last one ends it: a console that nobody watches asks nothing."""
-        self._streams += 1
+        self._streams[client] += 1
         if self._task is None:
             self._task = asyncio.create_task(self._keep_looking())
 
-    def leave(self) -> None:
-        self._streams -= 1
+    def leave(self, client: str) -> None:
+        self._streams[client] -= 1
+        self._streams = +self._streams
         if not self._streams and self._task is not None:
             self._task.cancel()
             self._task, self._newest, self._fault = None, None, None

@@ -33,6 +33,7 @@ class Sizes:
 
     calls: int = 512
     streams: int = 256
+    streams_of_a_client: int = 16
     unread_seconds: float = 30.0
     stream_seconds: float = 3600.0
     reflection_seconds: float = 60.0
@@ -78,7 +79,7 @@ class Handling:
         return grpc.unary_unary_rpc_method_handler(unary)
 
     async def _unary(self, method: Method, call: Call, raw: bytes, context: Any) -> bytes:
-        actor = await self.admitted(method.name, context)
+        actor, _ = await self.admitted(method.name, context)
 
         def work() -> bytes:
             into = call.answer(self._desk, _parsed(method, raw), method.returns(), actor)
@@ -96,14 +97,20 @@ class Handling:
         return answer
 
     async def _watch(self, method: Method, raw: bytes, context: Any) -> None:
-        await self.admitted(method.name, context)
+        _, client = await self.admitted(method.name, context)
         try:
             asked = _parsed(method, raw)
             if self._looks.streams >= self._sizes.streams:
                 raise TooMany(f"{self._sizes.streams} streams are open already", after=30, hint="close some")
+            if self._looks.streams_of(client) >= self._sizes.streams_of_a_client:
+                raise TooMany(
+                    f"{self._sizes.streams_of_a_client} streams of this client are open already",
+                    after=30,
+                    hint="close some, or have one stream serve all who want to know",
+                )
         except DStreamError as error:
             await _abort(context, method.name, error)
-        self._looks.join()
+        self._looks.join(client)
         try:
             async with asyncio.timeout(self._sizes.stream_seconds) as whole:
                 await self._events(asked.tables, context)
@@ -114,7 +121,7 @@ class Handling:
         except Exception as error:
             await _abort(context, method.name, error)
         finally:
-            self._looks.leave()
+            self._looks.leave(client)
 
     async def _events(self, tables: bool, context: Any) -> NoReturn:
         seen = Seen()
@@ -122,15 +129,15 @@ class Handling:
             event = seen.event(await self._looks.after(seen.number), tables=tables)
             await asyncio.wait_for(context.write(event), self._sizes.unread_seconds)
 
-    async def admitted(self, method: str, context: Any) -> Actor:
-        """Who asks. Ends the call of a client that is not let in."""
+    async def admitted(self, method: str, context: Any) -> tuple[Actor, str]:
+        """Who asks, and as whose streams theirs are counted. Ends the call of a client that is not let in."""
         try:
             metadata = tuple(context.invocation_metadata() or ())
-            actor = await asyncio.to_thread(self._admission.of, method, metadata, context.peer())
+            actor, client = await asyncio.to_thread(self._admission.with_client, method, metadata, context.peer())
         except Exception as error:
             await _abort(context, method, error)
         context.set_trailing_metadata((("dstream-request", actor.request),))
-        return actor
+        return actor, client
 
     async def described(self, handler: Any, requests: Any, context: Any) -> None:
         """Reflection says everything, so it is for those alone who may look."""

@@ -27,6 +27,8 @@ HEAD_SECONDS: Final = 10.0
 READ_SECONDS: Final = 30.0
 """How long a client may leave an answer unread."""
 MOST_CONNECTIONS: Final = 512
+MOST_OF_A_CLIENT: Final = 128
+"""Connections of an address, or of an IPv6 network, that is not shared by many people."""
 CONNECTION: Final = "connection"
 """In the state of each request: a dict that all requests of its connection share."""
 _HEAD_BYTES: Final = 32 * 1024
@@ -58,6 +60,9 @@ class GuardedProtocol(H11Protocol):
     head_seconds = HEAD_SECONDS
     read_seconds = READ_SECONDS
     most_connections = MOST_CONNECTIONS
+    most_of_a_client = MOST_OF_A_CLIENT
+    since = 0.0
+    """When it began to wait for a request."""
 
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -65,10 +70,33 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, CONNECTION: {}}
-        if len(self.connections) > self.most_connections:
+        self.since = self.loop.time()
+        if not self._has_room():
             transport.abort()
             return
         self._await_head()
+
+    @staticmethod
+    def counted_as(address: str) -> str | None:
+        """The client whose connections are counted together; None where nobody can say whose they are."""
+        return None
+
+    def _has_room(self) -> bool:
+        """Of the connections of one client too many are refused. Where there are too many of all, that which has waited longest without a
+        request makes room: whoever asks for something is served, however many say nothing."""
+        others = [each for each in self.connections if isinstance(each, GuardedProtocol) and each is not self]
+        client = self._client()
+        if client is not None and sum(each._client() == client for each in others) >= self.most_of_a_client:
+            return False
+        if len(others) < self.most_connections:
+            return True
+        idle = [each for each in others if each._between_requests() and not each.transport.is_closing()]
+        if idle:
+            min(idle, key=lambda each: each.since).transport.abort()
+        return bool(idle)
+
+    def _client(self) -> str | None:
+        return None if self.client is None else self.counted_as(self.client[0])
 
     def data_received(self, data: bytes) -> None:
         if self._between_requests() and self._head is None:
@@ -79,6 +107,7 @@ class GuardedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.since = self.loop.time()
         self._drop_unread()
 
     def pause_writing(self) -> None:
@@ -148,15 +177,17 @@ def serve(
     *,
     stopping: Callable[[], None],
     tls: Tls | None = None,
-    protocol: type[H11Protocol] = GuardedProtocol,
+    protocol: type[GuardedProtocol] = GuardedProtocol,
+    counted_as: Callable[[str], str | None] = lambda address: None,
 ) -> None:
-    """Until `stop` is set. `stopping`: called at the stop, before answers under way are waited for; it must end streams."""
+    """Until `stop` is set. `stopping`: called at the stop, before answers under way are waited for; it must end streams. `counted_as`: the client
+    at an address, None where many share it."""
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # the gate has logged what it would say, without a traceback
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=protocol,
+        http=type("Protocol", (protocol,), {"counted_as": staticmethod(counted_as)}),
         ws="none",
         lifespan="on",
         log_config=None,

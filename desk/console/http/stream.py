@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from desk.console.guard import Identity
 from desk.console.http.problems import described
 from desk.console.http.served import At
-from desk.console.limits import client_of
+from desk.console.limits import streaming_client_of
 
 router = APIRouter(tags=["events"])
 
@@ -34,9 +34,7 @@ async def events(
     last = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() else None
     at.events.start(at.desk)
     found: Identity = request.state.identity
-    person = found.subject.startswith("session ")  # many may have one address
-    client = found.subject if person else client_of(request.state.address, found)
-    reader = at.events.open(last, client)
+    reader = at.events.open(last, streaming_client_of(request.state.address, found))
     return StreamingResponse(
         at.events.lines(reader), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
     )

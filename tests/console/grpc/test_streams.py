@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from common.errors import TransientError
+from desk.console.access import checked
 from desk.console.grpc.handling import Sizes
 from desk.desk import Desk
 from desk.documents.overview import Overview
@@ -87,7 +88,7 @@ def test_a_stream_begins_with_everything_and_goes_on_with_what_changes(started: 
 
 def test_200_streams_cost_one_look(started: Started) -> None:
     stage = Stage()
-    server = started(of(stage))
+    server = started(of(stage), sizes=Sizes(streams_of_a_client=256))
     pb = server.pb
     streams = [
         client.EventService.Watch(pb.WatchRequest(tables=True), timeout=60)
@@ -127,11 +128,33 @@ def test_more_streams_than_allowed_are_refused(started: Started) -> None:
     eventually(lambda: _opens(client, pb))
 
 
-def _opens(client: Any, pb: Any) -> bool:
+def test_a_client_with_too_many_streams_takes_none_of_another_s(started: Started) -> None:
+    access = checked("127.0.0.1", token_file=False, behind_proxy="x-user")
+    server = started(of(Stage()), access=access, sizes=Sizes(streams_of_a_client=2))
+    pb = server.pb
+
+    def watched(who: str) -> Any:
+        return server.client().EventService.Watch(pb.WatchRequest(), timeout=20, metadata=[("x-user", who)])
+
+    hog = [watched("hog") for _ in range(2)]
+    assert [next(stream).number for stream in hog] == [1, 1]
+    with pytest.raises(grpc.RpcError, match="2 streams of this client are open already") as caught:
+        next(watched("hog"))
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert next(watched("ada")).number == 1
+    hog[0].cancel()
+    eventually(lambda: _streams(watched("hog")))
+
+
+def _streams(stream: Any) -> bool:
     try:
-        return bool(next(client.EventService.Watch(pb.WatchRequest(), timeout=20)).number)
+        return bool(next(stream).number)
     except grpc.RpcError:
         return False
+
+
+def _opens(client: Any, pb: Any) -> bool:
+    return _streams(client.EventService.Watch(pb.WatchRequest(), timeout=20))
 
 
 def test_a_mute_reader_loses_its_stream_and_holds_up_nobody(started: Started) -> None:
@@ -201,7 +224,7 @@ def test_a_stop_ends_streams_at_once_and_lets_calls_end(started: Started) -> Non
                 time.sleep(1)
             return desk.watching.overview()
 
-    server = started(of(Slow()))
+    server = started(of(Slow()), sizes=Sizes(streams_of_a_client=256))
     client, pb = server.client(), server.pb
     streams = [client.EventService.Watch(pb.WatchRequest(), timeout=60) for _ in range(20)]
     assert [next(stream).number for stream in streams] == [1] * 20

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from common.errors import ConfigurationError
-from desk.console.access import checked, is_loopback, is_trusted
+from desk.console.access import Access, checked, is_loopback, is_shared, is_trusted
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "localhost", "::1"])
@@ -54,3 +56,17 @@ def test_only_the_proxy_s_network_may_name_people() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("mode", ["local", "token"])
+def test_this_machine_s_address_is_of_many(mode: Literal["local", "token"]) -> None:
+    shared = [is_shared(Access("::", mode), each) for each in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "unknown")]
+    assert shared == [True] * 4
+    assert not is_shared(Access("::", mode), "10.0.0.7")
+
+
+def test_a_proxy_s_address_is_of_many() -> None:
+    access = checked("0.0.0.0", token_file=False, behind_proxy="X-User", trusted_proxies=["10.1.0.0/16"])
+    assert [is_shared(access, each) for each in ("10.1.2.3", "10.2.0.1", "127.0.0.1")] == [True, False, False]
+    anywhere = checked("0.0.0.0", token_file=False, behind_proxy="X-User")
+    assert is_shared(anywhere, "192.0.2.1")

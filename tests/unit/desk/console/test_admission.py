@@ -6,7 +6,8 @@ import pytest
 
 from desk.console.access import Access, checked
 from desk.console.grpc.admission import Admission
-from desk.console.limits import Limit, Limits, Rate
+from desk.console.guard import Identity
+from desk.console.limits import Limit, Limits, Rate, streaming_client_of
 from desk.console.refusals import NotAllowed, TooMany, Unauthenticated
 
 PROXY = checked("127.0.0.1", token_file=False, behind_proxy="x-user", trusted_proxies=["10.0.0.0/8"])
@@ -68,6 +69,21 @@ def test_a_call_without_a_token_is_no_guess() -> None:
         with pytest.raises(Unauthenticated):
             admission.of("m", [], PEER)
     assert admission.of("m", [("authorization", "Bearer right")], PEER).who == "token"
+
+
+def test_streams_are_counted_by_person_and_without_a_name_by_login_or_address() -> None:
+    def client(*given: str | bool) -> str:
+        who, subject, *cookie = given
+        return streaming_client_of(
+            "10.0.0.7", Identity(str(who), str(subject), "page", cookie=str(cookie[0]) if cookie else None)
+        )
+
+    assert client("token", "session 1", "1") != client("token", "session 2", "2")
+    assert client("ada", "session 1", "1") == client("ada", "session 2", "2") == client("ada", "token")
+    assert client("ada", "token") != client("grace", "token")
+    assert client("token", "token") == "10.0.0.7"
+    assert client("ada", "proxy ada") != client("grace", "proxy grace")
+    assert client("anna", "local") == "account anna"
 
 
 def test_another_account_of_this_machine_is_not_let_in() -> None:
