@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from desk.configuring.addresses import has_hidden_part
 from desk.configuring.hcl.document import Inner, Setting, plain_of, variables_named
 from desk.configuring.hcl.literals import Env
 from desk.configuring.secrets import secret
@@ -82,7 +83,9 @@ class Allowed:
                 )
         if present is not None and moved:
             for entry in present.entries:
-                if secret(model, entry.name) and not _all_again(entry, asked):
+                hidden = secret(model, entry.name)
+                partly = not hidden and isinstance(entry, Setting) and has_hidden_part(entry.value, entry.name)
+                if (hidden and not _all_again(entry, asked)) or (partly and entry.name not in changed):
                     yield f"{name}.{entry.name} must be given again, because {', '.join(moved)} may change who gets it"
         for key, value in changed.items():
             if key in _PATHS and isinstance(value, str) and value and not self._under(value):

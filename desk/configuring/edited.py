@@ -224,8 +224,11 @@ class EditedConfiguration:
         return logs.masked(secrets.masked(Original.of(draft.raw).text, draft.document)), None
 
     def _difference(self, old: str, new: str) -> str:
-        before, after = (self._shown(Content(text.encode()))[0].splitlines(keepends=True) for text in (old, new))
-        lines = unified_diff(before, after, self._place.name, self._place.name)
+        """Of the texts as they are, shown masked: a line of which only a mask differs is one that changes."""
+        before, after = (_lines(Original.of(text).text, self._shown(Content(text.encode()))[0]) for text in (old, new))
+        lines = list(unified_diff(before, after, self._place.name, self._place.name))
+        if not lines and old != new:
+            return f"--- {self._place.name}\n+++ {self._place.name}\n@@ something that is not shown @@\n"
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
     def _secret_lines(self, text: str) -> list[str]:
@@ -245,3 +248,24 @@ class EditedConfiguration:
             yield
         finally:
             self._lock.release()
+
+
+class _Line(str):
+    """A line as a person sees it, which is another one if what the file has is."""
+
+    __slots__ = ("raw",)
+    raw: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Line) and (self.raw, str(self)) == (other.raw, str(other))
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+
+def _lines(text: str, shown: str) -> list[_Line]:
+    raw, seen = text.splitlines(keepends=True), shown.splitlines(keepends=True)
+    found = [_Line(each) for each in seen]
+    for line, each in zip(found, raw if len(raw) == len(seen) else seen, strict=True):
+        line.raw = each
+    return found

@@ -51,10 +51,10 @@ def put_output(draft: Draft, order: OutputOrder, *, new: bool, allowed: Allowed)
     if order.type not in TYPES:
         raise ConfigurationError([f"router.output.{name}.type must be one of {quoted(TYPES)}"])
     model: type[BaseModel] = TYPES[order.type]
-    settings, wrong = asked_for(model, order.settings, f"router.output.{name}")
+    block = None if present is None else draft.block(present)
+    settings, wrong = asked_for(model, order.settings, f"router.output.{name}", block)
     if _TYPE in settings:
         wrong.append("type: it stands beside the settings")
-    block = None if present is None else draft.block(present)
     moves = {} if block is None or _type_of(block) == order.type else {_TYPE: order.type}
     wrong += allowed.problems(model, block, {**settings, **moves}, f"router.output.{name}")
     refused(wrong)

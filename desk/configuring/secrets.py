@@ -15,7 +15,8 @@ from common.config.blocks import block_of, is_map, labelled
 from common.config.settings import Settings
 from common.observability.logs import MASK
 from common.sqladdress import SqlAddress
-from desk.configuring.hcl.document import Inner, Setting, shown
+from desk.configuring.addresses import WHOLE, address_shown, hidden_in_file
+from desk.configuring.hcl.document import Inner, Setting, shown, variables_named
 from desk.configuring.hcl.literals import NAME, Env
 from desk.configuring.hcl.original import Splice
 from desk.configuring.hcl.structure import Attribute, Block, Structure, structure
@@ -38,7 +39,6 @@ _KEYS = re.compile(
 _LOGIN = re.compile(r"(://[^:/@\s\"]*:)([^/\s\"]+)(?=@)")
 _LOGIN_SHOWN = re.compile(r"(://[^:/@\s\"]*:)([^\s\"]+)(?=@)")
 """To the last @ of a word: a password may have @ and / too."""
-_BEHIND_HOST = re.compile(r"(https?://[^/?#\s\"]+[/?#])([^\s\"{]+)")
 _WORDED = re.compile(
     r"(password|passwd|secret|token|bearer|sig=|code=)(.*?\S)(?=[ \t]*(?:\*/|\r?$))", re.IGNORECASE | re.MULTILINE
 )
@@ -96,11 +96,12 @@ def settings_shown(model: type[BaseModel] | None, block: Inner, besides: Iterabl
             if inner is TextMap:
                 found[entry.name] = _without_secrets(
                     {each.name: each.value for each in entry.entries if isinstance(each, Setting)},
+                    entry.name,
                     hidden=secret(model, entry.name),
                 )
             else:
                 found[entry.name] = settings_shown(inner, entry)
-        elif (seen := _without_secrets(entry.value, hidden=secret(model, entry.name))) is not _HIDDEN:
+        elif (seen := _without_secrets(entry.value, entry.name, hidden=secret(model, entry.name))) is not _HIDDEN:
             found[entry.name] = seen
     return found
 
@@ -134,11 +135,11 @@ def _types(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Any]:
 _HIDDEN = object()
 
 
-def _without_secrets(value: Any, *, hidden: bool) -> Any:
+def _without_secrets(value: Any, name: str, *, hidden: bool) -> Any:
     if isinstance(value, dict):
-        seen = {key: _without_secrets(each, hidden=hidden) for key, each in value.items()}
+        seen = {key: _without_secrets(each, name, hidden=hidden) for key, each in value.items()}
         return {key: each for key, each in seen.items() if each is not _HIDDEN}
-    found = shown(value)
+    found = shown(address_shown(value, name))
     if hidden and not isinstance(found, dict) and not (isinstance(value, str) and PLAIN_MASK.fullmatch(value)):
         return _HIDDEN
     return _HIDDEN if isinstance(found, str) and holds_secret(found) else found
@@ -155,9 +156,12 @@ def _spans(
             yield from _spans(text, found, entry, meant, inner, hidden or of_map)
         elif hidden or secret(model, entry.name):
             yield from _of_attribute(text, entry)
-        elif entry.name == "url" and read.value_of("type") == "webhook":
-            for each in _BEHIND_HOST.finditer(text, entry.value, entry.end):
-                yield Splice(each.start(2), each.end(2), MASK)
+        else:
+            held = entry.items
+            pieces = [(entry.value, entry.end)] if held is None else [(each.begin, each.end) for each in held]
+            for start, end in pieces:
+                for one, other in hidden_in_file(text[start:end], entry.name):
+                    yield Splice(start + one, start + other, MASK)
 
 
 def _of_attribute(text: str, attribute: Attribute) -> Iterator[Splice]:
@@ -176,31 +180,64 @@ def _of_attribute(text: str, attribute: Attribute) -> Iterator[Splice]:
 
 
 def asked_for(
-    model: type[BaseModel] | None, settings: Mapping[str, Any], name: str
+    model: type[BaseModel] | None, settings: Mapping[str, Any], name: str, present: Inner | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """The settings of an order, with an `Env` for each `{"env": NAME}`, and what is wrong with them. `name`: of the block, dotted."""
+    """The settings of an order, with an `Env` for each `{"env": NAME}`, and what is wrong with them. `name`: of the block, dotted. `present`: the
+    block as it is; what comes back as a person was shown it stays as it is."""
     wrong = [f"{name}: {key!r} is no name of a setting" for key in settings if not NAME.fullmatch(key)]
-    found = {key: _asked(model, key, value, f"{name}.{key}", wrong) for key, value in settings.items()}
+    before = {} if present is None else {each.name: each for each in present.entries}
+    found = {key: _asked(model, key, value, before.get(key), f"{name}.{key}", wrong) for key, value in settings.items()}
     return found, wrong
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _asked(model: type[BaseModel] | None, key: str, value: Any, dotted: str, wrong: list[str]) -> Any:
+def _asked(
+    model: type[BaseModel] | None, key: str, value: Any, present: Setting | Inner | None, dotted: str, wrong: list[str]
+) -> Any:
     kind = None if model is None else block_of(model, key)
     if kind is not None and isinstance(value, Mapping):
-        found, more = asked_for(kind.model, value, dotted)
+        found, more = asked_for(kind.model, value, dotted, present if isinstance(present, Inner) else None)
         wrong += more
         return found
-    return _value(value, dotted, wrong, hidden=secret(model, key), outside=True)
+    hidden = secret(model, key)
+    held = _held(present)
+    if held is not None:
+        if isinstance(held, dict) and isinstance(value, Mapping):
+            kept = {
+                name: each
+                for name, each in value.items()
+                if name in held and _same_as_shown(each, held[name], key, hidden)
+            }
+            rest = {name: each for name, each in value.items() if name not in kept}
+            checked = _value(rest, dotted, wrong, hidden=hidden)
+            return {name: variables_named(held[name]) if name in kept else checked[name] for name in value}
+        if _same_as_shown(value, held, key, hidden):
+            return variables_named(held)
+    return _value(value, dotted, wrong, hidden=hidden, outside=True, named=key in WHOLE)
 
 
-def _value(value: Any, dotted: str, wrong: list[str], *, hidden: bool, outside: bool = False) -> Any:
+def _held(present: Setting | Inner | None) -> Any:
+    """What the file has, if it has anything; a map that is written as a block as well."""
+    if isinstance(present, Inner):
+        return {each.name: each.value for each in present.entries if isinstance(each, Setting)}
+    return None if present is None else present.value
+
+
+def _same_as_shown(value: Any, held: Any, name: str, hidden: bool) -> bool:
+    """Whether a value comes back as a person was shown it: with a mask, or with the expression that the file has."""
+    seen = _without_secrets(held, name, hidden=hidden)
+    return seen is not _HIDDEN and seen != held and seen == value
+
+
+def _value(
+    value: Any, dotted: str, wrong: list[str], *, hidden: bool, outside: bool = False, named: bool = False
+) -> Any:
     if isinstance(value, Mapping) and set(value) == {"env"}:
         variable = value["env"]
         if isinstance(variable, str) and _NAME.fullmatch(variable):
-            if not hidden:
+            if not hidden and not named:
                 wrong.append(f"{dotted} is not secret: give the value itself, and not the variable that has it")
             return Env(variable)
         if not outside or isinstance(variable, str):
@@ -210,7 +247,11 @@ def _value(value: Any, dotted: str, wrong: list[str], *, hidden: bool, outside: 
         return {key: _value(each, f"{dotted}.{key}", wrong, hidden=hidden) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_value(each, dotted, wrong, hidden=hidden) for each in value]
-    if isinstance(value, str) and ((hidden and not PLAIN_MASK.fullmatch(value)) or holds_secret(value)):
+    if isinstance(value, str) and MASK in value and (hidden or "://" in value):
+        wrong.append(
+            f"{dotted} holds {MASK}, which stands for what is not shown: give the whole value, or leave {dotted} out"
+        )
+    elif isinstance(value, str) and ((hidden and not PLAIN_MASK.fullmatch(value)) or holds_secret(value)):
         wrong.append(
             f'{dotted} is secret: give {{"env": "NAME"}}, the variable that has it, so that it does not enter the file'
         )

@@ -77,12 +77,12 @@ def put_source(draft: Draft, order: SourceOrder, *, new: bool, allowed: Allowed)
         raise Conflict(f"adding {name}: it is there already", hint="change it, or take another name")
     if not new and listed is None and override is None and not _found_by_pattern(draft, ingester, meant):
         raise NotFound(f"changing {name}: no such entry in ingester.tables, and no pattern finds it")
-    settings, wrong = asked_for(TableOverride, order.settings, f"the override of {name}")
+    present = None if override is None else draft.block(override)
+    settings, wrong = asked_for(TableOverride, order.settings, f"the override of {name}", present)
     if _NAME in settings:
         wrong.append(f"{_NAME}: the name is that of the source")
     if not isinstance(meant, TableName) and settings:
         wrong.append(f"{name}: an override names one table, so a pattern or an exclusion has no settings")
-    present = None if override is None else draft.block(override)
     wrong += allowed.problems(TableOverride, present, settings, f"the override of {name}")
     refused(wrong)
     warnings = _warnings_of(draft, ingester, meant)

@@ -57,7 +57,7 @@ class Original:
         return "".join([*out, self.raw[last:]])
 
 
-def without_expressions(text: str) -> str:
+def without_expressions(text: str, letter: str = "v") -> str:
     """`text` with letters in the place of each `{{ }}`, and blanks in the place of each `{# #}`; line ends stay, except those in `{{ }}`."""
     out, position = list[str](), 0
     while (found := re.compile(r"\{[{%#]").search(text, position)) is not None:
@@ -71,7 +71,7 @@ def without_expressions(text: str) -> str:
             raise _refused(text, found.start(), "a template statement stands here")
         else:
             end = _expression_end(text, found.end())
-            out.append("v" * (end - found.start()))
+            out.append(letter * (end - found.start()))
         position = end
     return "".join([*out, text[position:]])
 

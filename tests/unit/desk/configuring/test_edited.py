@@ -155,7 +155,7 @@ def test_nothing_that_is_secret_is_shown(world: World) -> None:
     assert 'Email       = "redact"' in shown
     documents = [*world.desk.sources(), *world.desk.outputs()]
     assert not [each for each in HIDDEN if each in repr(documents)]
-    assert world.desk.outputs()[1].settings == {"url": "https://example.org/in", "username": "u"}
+    assert world.desk.outputs()[1].settings == {"url": "https://example.org/***", "username": "u"}
     assert world.desk.outputs()[1].routes == [{"from": ["Persons"], "to": ["default", "hook"]}]
     world.change_source("sales.Orders", {"mask": None, "poll_interval": "2s"})
     edit = world.desk.undo(None, ACTOR, dry_run=True)
@@ -179,6 +179,77 @@ def test_comments_and_addresses_show_no_secret(tmp_path: Path) -> None:
     assert 'url      = "https://hooks.example.org/***"' in shown
     assert "/* Password*** */" in shown
     assert "# amqp://user:***@broker.example/" in shown
+
+
+def test_what_comes_back_as_it_was_shown_stays_as_it_is(tmp_path: Path) -> None:
+    hook = (
+        'url      = "https://hooks.example.org/services/hidden-path-12"\n\t\ttopic    = "{{ env("TEAM") }}.{table}"\n'
+    )
+    world = World(
+        tmp_path, FILE.replace('url      = "https://example.org/in"\n', hook + '\t\tca_file  = "{{ env("CA") }}"\n')
+    )
+    shown = world.desk.outputs()[1].settings
+    assert shown == {
+        "url": "https://hooks.example.org/***",
+        "topic": '{{ env("TEAM") }}.{table}',
+        "ca_file": {"env": "CA"},
+        "username": "u",
+    }
+    order = OutputOrder(name="hook", type="webhook", settings=shown, dry_run=True)
+    assert world.desk.put_output(order, None, ACTOR, new=False).difference == ""
+    moved = OutputOrder(name="hook", type="webhook", settings={**shown, "ca_file": None}, dry_run=True)
+    with pytest.raises(
+        ConfigurationError, match=r"hook\.url must be given again, because ca_file may change who gets it"
+    ):
+        world.desk.put_output(moved, None, ACTOR, new=False)
+    for url in ("https://other.example/***", "https://***@other.example/in"):
+        moved = OutputOrder(name="hook", type="webhook", settings={"url": url}, dry_run=True)
+        with pytest.raises(ConfigurationError, match=r"hook.url holds \*\*\*, which stands for what is not shown"):
+            world.desk.put_output(moved, None, ACTOR, new=False)
+    assert "***" not in world.text
+
+
+def test_a_change_of_what_is_not_shown_is_seen(world: World) -> None:
+    again = {"password": {"env": "DSTREAM_OUTPUT_WORD"}}
+    settings = {"url": "https://example.org/hidden-path-13", **again}
+    order = OutputOrder(name="hook", type="webhook", settings=settings, dry_run=True)
+    difference = world.desk.put_output(order, None, ACTOR, new=False).difference
+    line = '\t\turl      = "https://example.org/***"\n'
+    assert f"-{line}" in difference
+    assert f"+{line}" in difference
+    settings = {"url": {"env": "DSTREAM_OUTPUT_URL"}, **again}
+    order = OutputOrder(name="hook", type="webhook", settings=settings, dry_run=True)
+    assert '"{{ env("DSTREAM_OUTPUT_URL") }}"\n' in world.desk.put_output(order, None, ACTOR, new=False).difference
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ('"https://h.example:8443"', '"https://h.example:8443"'),
+        ('"https://h.example/"', '"https://h.example/"'),
+        ('"https://h.example?code=hidden"', '"https://h.example?***"'),
+        ('"https://hidden@h.example/{table}/hid den"', '"https://***@h.example/***"'),
+        ('"https://h.example/\\u0041/\\"hidden"', '"https://h.example/***"'),
+        ('"https://{{ env("H") }}/a/{{ env("P", "hidden") }}/b"', '"https://{{ env("H") }}/***"'),
+        ('"{{ env("U", "https://h.example/hidden") }}"', '"{{ env("U", "https://h.example/***") }}"'),
+        ('"{{ env(\\"U\\", \\"https://h.example/hidden\\") }}"', '"{{ env(\\"U\\", \\"https://h.example/***\\") }}"'),
+        ("{{ env('U', 'https://h.example/hidden') }}", "{{ env('U', 'https://h.example/***') }}"),
+        ('"{{ env("BASE") }}/T0/hidden"', '"{{ env("BASE") }}***"'),
+        ("<<EOT\nhttps://h.example/hidden\nEOT", "<<EOT\nhttps://h.example/***\nEOT"),
+    ],
+)
+def test_of_a_webhook_the_host_is_shown(tmp_path: Path, written: str, shown: str) -> None:
+    """The file may be one that a stage refuses, and is shown all the same."""
+    world = World(tmp_path, FILE.replace('"https://example.org/in"', written))
+    assert f"url      = {shown}\n" in world.desk.configuration().text
+    assert "hid" not in world.desk.outputs()[1].settings["url"]
+
+
+def test_of_other_addresses_who_logs_in_and_the_query_are_masked(tmp_path: Path) -> None:
+    more = '\toutput "search" {\n\t\ttype = "elasticsearch"\n\t\turls = ["https://hidden@one/a", "https://two/b?key=hidden"]\n\t}\n\troute {'
+    world = World(tmp_path, FILE.replace("\troute {", more))
+    assert 'urls = ["https://***@one/a", "https://two/b?***"]' in world.desk.configuration().text
+    assert world.desk.outputs()[2].settings == {"urls": ["https://***@one/a", "https://two/b?***"]}
 
 
 def test_what_held_a_secret_is_taken_back_by_the_same_process_only(world: World) -> None:
@@ -479,15 +550,18 @@ def test_a_refused_write_is_no_change(world: World, monkeypatch: pytest.MonkeyPa
 
 
 def test_no_message_has_what_a_variable_holds(tmp_path: Path) -> None:
-    world = World(tmp_path, environ={"BUS": BUS, "DB_PASSWORD": "S3cr3t-of-db"})
+    held = {"DB_PASSWORD": "S3cr3t-of-db", "DSTREAM_OUTPUT_URL": "S3cr3t of an address"}
+    world = World(tmp_path, environ={"BUS": BUS, **held})
     orders: list[dict[str, Any]] = [
         {"url": {"env": "DB_PASSWORD"}},
+        {"url": {"env": "DSTREAM_OUTPUT_URL"}},
         {"url": "https://x.example", "method": {"env": "DB_PASSWORD"}},
         {"url": "https://x.example", "routes": [{"from": [{"env": "DB_PASSWORD"}]}]},
         {"url": "https://x.example", "routes": [{"to": ["two", {"env": "DB_PASSWORD"}]}]},
     ]
     for order in orders:
-        with pytest.raises(ConfigurationError, match="is not secret: give the value itself") as raised:
+        why = "is not secret: give the value itself|may not name the variable|what an environment variable has"
+        with pytest.raises(ConfigurationError, match=why) as raised:
             world.put_output("two", "webhook", new=True, **order)
         assert "S3cr3t" not in str(raised.value)
     for value in ("S3cr3t-of-db", "s3cr3t-OF-db"):  # as the author of a file may have it
