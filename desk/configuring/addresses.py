@@ -16,19 +16,23 @@ from desk.configuring.hcl.original import without_expressions
 
 WHOLE: Final = frozenset({"url"})
 """Settings of which the path is masked, too."""
+_PLACE: Final = "topic"
+"""Of a route to a webhook: an address, or the part of one behind the host."""
 
 _LOGIN = re.compile(r"://([^/?#\s\"]+)@")
 _END = r"(?=\\?[\"']?[ \t]*$)"
 _QUERY = re.compile(rf"://[^?#\n\"]*[?#]([^\n]*?){_END}", re.MULTILINE)
 _PATH = re.compile(rf"://[^/?#\s\"]*[/?#]([^\n]*?){_END}", re.MULTILINE)
+_IS_ADDRESS = re.compile(r"\"?\s*(?:/|https?://)", re.IGNORECASE)
 _DEFAULT = re.compile(r""",\s*(\\"|"|')((?:\\.|[^\\])*?)\1""", re.DOTALL)
 
 
 def hidden_parts(text: str, name: str) -> Iterator[tuple[int, int]]:
     """Where a value of the setting `name` must be masked. `text`: with U+E000 in the place of what an expression gives."""
-    patterns = (_LOGIN, _PATH if name in WHOLE else _QUERY)
+    whole = name in WHOLE or (name == _PLACE and _IS_ADDRESS.match(text) is not None)
+    patterns = (_LOGIN, _PATH if whole else _QUERY)
     found = [each.span(1) for pattern in patterns for each in pattern.finditer(text) if each[1]]
-    if name in WHOLE and "://" not in text:  # where the host stands is not seen
+    if whole and "://" not in text:  # where the host stands is not seen
         found = [each.span() for each in re.finditer(rf"[^{PLACEHOLDER}\s\"]+", text)]
     yield from found
 
@@ -55,6 +59,11 @@ def address_shown(value: Any, name: str) -> Any:
     for start, end in sorted(hidden_parts(alike, name), reverse=True):
         value = value[:start] + MASK + value[end:]
     return value
+
+
+def masked_again(value: str, name: str) -> bool:
+    """Whether a value of an order holds a mask: nobody means it."""
+    return MASK in value and (name in WHOLE or name == _PLACE or "://" in value)
 
 
 def has_hidden_part(value: Any, name: str) -> bool:

@@ -200,7 +200,8 @@ class EditedConfiguration:
             old = self._draft(content)
         except DStreamError:
             return ["the present text cannot be read: nobody knows what the other one sends that it hid"]
-        return list(sources.exposed(old, Draft(text, self._place.name)))
+        new = Draft(text, self._place.name)
+        return [*sources.exposed(old, new), *outputs.exposed(old, new)]
 
     def _seen(self, revision: str | None) -> Content:
         content = self._place.read()

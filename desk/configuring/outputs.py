@@ -16,8 +16,9 @@ from common.config.words import quoted
 from common.errors import ConfigurationError, PermanentError
 from desk.configuring.allowed import Allowed, sent
 from desk.configuring.applying import apply_settings, new_block, numbers, refused
-from desk.configuring.hcl.document import Inner, plain_of, shown
+from desk.configuring.hcl.document import Inner
 from desk.configuring.hcl.draft import Draft, Path
+from desk.configuring.rerouted import rerouted
 from desk.configuring.secrets import asked_for, settings_shown
 from desk.desk import Conflict, NotFound
 from desk.documents.configuring import Output, OutputOrder
@@ -92,8 +93,18 @@ def remove_output(draft: Draft, name: str) -> list[str]:
     return ["what waits for this output alone is no longer sent there"]
 
 
+def exposed(old: Draft, new: Draft) -> Iterator[str]:
+    """For a person, where changes go from now on that did not."""
+    blocks = [None if path is None else each.block(path) for each in (old, new) for path in [_found(each)]]
+    yield from rerouted(*blocks)
+
+
+def _found(draft: Draft) -> Path | None:
+    return draft.path((), "router") or draft.path((), "publisher")
+
+
 def _router(draft: Draft) -> Path:
-    found = draft.path((), "router") or draft.path((), "publisher")
+    found = _found(draft)
     if found is None:
         raise PermanentError(
             "reading the outputs: the file has no router block", hint="name the router's file with --config"
@@ -138,22 +149,21 @@ def _route(block: Inner) -> dict[str, Any]:
 
 def _put_routes(draft: Draft, router: Path, name: str, wanted: list[dict[str, Any]]) -> None:
     """The routes that name the output become `wanted`. One that is not wanted goes on without it if it names others, else it is removed."""
-    wrong, orders = list[str](), list[dict[str, Any]]()
+    wrong, missing = list[str](), list[dict[str, Any]]()
+    unwanted = [(path, _route(draft.block(path))) for path in _routes(draft, router, name)]
     for number, each in enumerate(wanted, 1):
-        found, more = asked_for(RouteBlock, each, f"route {number}")
+        given = {_TO: [name], **{key: value for key, value in each.items() if value is not None}}
+        same = next((held for held in unwanted if held[1] == given), None)
+        if same is not None:  # also with a mask, or an expression, as it was shown
+            unwanted.remove(same)
+            continue
+        found, more = asked_for(RouteBlock, given, f"route {number}")
         wrong += more
-        found = {_TO: [name], **{key: value for key, value in found.items() if value is not None}}
         if not isinstance(found[_TO], list) or name not in found[_TO]:
             wrong.append(f'route {number}: "to" must name {name}')
-        orders.append(found)
+        missing.append(found)
     refused(wrong)
-    missing = list(orders)
-    for path in reversed(_routes(draft, router, name)):
-        present = _route(draft.block(path))
-        same = next((each for each in missing if shown(plain_of(each)) == present), None)
-        if same is not None:
-            missing.remove(same)
-            continue
+    for path, _ in reversed(unwanted):
         to = draft.path(path, _TO)
         assert to is not None
         value = draft.block(path).value_of(_TO)

@@ -15,7 +15,7 @@ from common.config.blocks import block_of, is_map, labelled
 from common.config.settings import Settings
 from common.observability.logs import MASK
 from common.sqladdress import SqlAddress
-from desk.configuring.addresses import WHOLE, address_shown, hidden_in_file
+from desk.configuring.addresses import WHOLE, address_shown, hidden_in_file, masked_again
 from desk.configuring.hcl.document import Inner, Setting, shown, variables_named
 from desk.configuring.hcl.literals import NAME, Env
 from desk.configuring.hcl.original import Splice
@@ -247,7 +247,7 @@ def _value(
         return {key: _value(each, f"{dotted}.{key}", wrong, hidden=hidden) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_value(each, dotted, wrong, hidden=hidden) for each in value]
-    if isinstance(value, str) and MASK in value and (hidden or "://" in value):
+    if isinstance(value, str) and (masked_again(value, dotted.rpartition(".")[2]) or (hidden and MASK in value)):
         wrong.append(
             f"{dotted} holds {MASK}, which stands for what is not shown: give the whole value, or leave {dotted} out"
         )

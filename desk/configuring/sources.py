@@ -16,7 +16,7 @@ from desk.configuring.applying import apply_settings, new_block, refused
 from desk.configuring.hcl.document import Inner
 from desk.configuring.hcl.draft import Draft, NewBlock, Path
 from desk.configuring.secrets import asked_for, settings_shown
-from desk.configuring.uncovered import uncovered_in
+from desk.configuring.uncovered import Covering, uncovered_in
 from desk.desk import Conflict, NotFound
 from desk.documents.configuring import Source, SourceOrder
 from ingester.settings import TableOverride
@@ -124,15 +124,18 @@ def exposed(old: Draft, new: Draft) -> Iterator[str]:
     if before is None or after is None:
         return
     selection = _selection(new, after)
-    had, has = (
-        {name: draft.block(path) for name, path in _overrides(draft, path_of)}
-        for draft, path_of in ((old, before), (new, after))
-    )
-    yield from uncovered_in(had, has, selection)
+    yield from uncovered_in(_covering(old, before), _covering(new, after), selection)
     kept = {each.text.lower() for each in selection.excluded}
     for pattern in _selection(old, before).excluded:
         if pattern.text.lower() not in kept:
             yield f"the tables that !{pattern} took away are sent from now on, if an entry finds them"
+
+
+def _covering(draft: Draft, ingester: Path) -> Covering:
+    shape = draft.path(ingester, "shape")
+    found = None if shape is None else draft.at(shape)
+    overrides = {name: draft.block(path) for name, path in _overrides(draft, ingester)}
+    return Covering(found if isinstance(found, Inner) else None, overrides)
 
 
 def _overrides_left(draft: Draft, ingester: Path) -> Iterator[str]:
