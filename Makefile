@@ -17,9 +17,10 @@ POSTGRESQL := tests/outputs/postgres/.cache
 NATS := tests/outputs/nats/.cache
 PROMTOOL := tests/deploy/observability/.cache
 CONSOLE := tests/console/go/.cache
+COLLECTOR := tests/worlds/otelcol/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-outputs test-desk test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients proto rules images clean
+.PHONY: demo test test-outputs test-desk test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients collector proto rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -32,7 +33,7 @@ test-outputs: setup azurite kafka nats opensearch postgresql
 	$(BIN)/python -m tests.side_by_side outputs
 
 # What a person does: the console in a browser and over its APIs, dead letters, edits of the configuration, pauses, tracing.
-test-desk: setup archive azurite chromium console-clients
+test-desk: setup archive azurite chromium console-clients collector
 	$(BIN)/python -m tests.side_by_side desk
 
 # The tests of the emulators: what DStream needs of the real servers, every statement, every frame, and foreign clients.
@@ -224,6 +225,14 @@ $(CONSOLE)/.ready: api/dstream.proto tests/console/go/client.go tests/console/go
 	@cp tests/console/go/client.go tests/console/go/go.mod tests/console/go/go.sum $(@D)/src
 	@echo "Compiling a Go client into $(@D) ..."
 	@cd $(@D)/src && GOBIN=$(CURDIR)/$(@D)/bin go install tool && PATH=$(CURDIR)/$(@D)/bin:$$PATH $(CURDIR)/$(BIN)/python -m grpc_tools.protoc --proto_path=$(CURDIR)/api --go_out=. --go-grpc_out=. dstream.proto && go build -o ../client . && touch ../.ready || $(MISSING)
+
+# OpenTelemetry's own Collector with the parts that tests/pipeline/test_tracing.py needs, where Go is found; two minutes once.
+collector: $(COLLECTOR)/.ready
+
+$(COLLECTOR)/.ready: $(wildcard tests/worlds/otelcol/*)
+	@mkdir -p $(@D)
+	@echo "Compiling a collector of spans into $(@D) ..."
+	@cd tests/worlds/otelcol && go build -o .cache/collector . && touch .cache/.ready || $(MISSING)
 
 # Chromium, only for tests/console/page, where there is none: Debian's package with all that it needs, so this takes root.
 chromium:
