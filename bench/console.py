@@ -1,14 +1,23 @@
-"""What the console's view costs with many tables, in milliseconds of processor time: a page of metrics, and a look put together.
+"""What the console costs: its own work with many tables, and the throughput of a loaded pipeline beside it.
 
-The stores are left out: what they are asked costs them a request for each hundred tables (see `dstream status`). `python bench/console.py`.
+    .venv/bin/python -m bench.console [--part views] [--part load] [--tables 1000] [--seconds 15] [--rounds 4]
+
+`views`: milliseconds of processor time with `--tables` tables: a page of metrics, and a look put together. The stores are left out.
+`load`: messages/s and processor time of a pipeline on the emulators that always has work, without a console and with one whose page is open,
+in windows of `--seconds`, four a round (bench/operating/beside.py): medians and quartiles. About eight minutes in all; the last line is JSON with
+the figures of `load`. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from bench.operating.beside import compared
 from common.bus.depths import Depth
 from common.names import TableName
 from common.observability.metrics import exposition, readings
@@ -25,6 +34,8 @@ from ingester.watch.metrics import samples
 from ingester.watch.stats import IngesterStats, Standing
 
 _ROUNDS = 5
+_BUSY, _IDLE = 4, 16
+"""Tables of `load`: those with changes, and those beside."""
 
 
 def cost(what: str, work: Callable[[], object]) -> None:
@@ -38,9 +49,25 @@ def cost(what: str, work: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=1000)
-    count = parser.parse_args().tables
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=("views", "load"), help="one of them only")
+    parser.add_argument("--tables", type=int, default=1000, help="of views")
+    parser.add_argument("--seconds", type=float, default=15, help="of a window")
+    parser.add_argument("--rounds", type=int, default=4, help="of four windows")
+    chosen = parser.parse_args()
+    if chosen.part != "load":
+        views(chosen.tables)
+    if chosen.part != "views":
+        with tempfile.TemporaryDirectory() as folder:
+            found = compared(Path(folder), seconds=chosen.seconds, rounds=chosen.rounds, busy=_BUSY, idle=_IDLE)
+        rounded = {name: round(value, 2) for name, value in found.items()}
+        for name, value in rounded.items():
+            print(f"{name:44} {value:,}")
+        print(json.dumps(rounded))
+
+
+def views(count: int) -> None:
+    """Of `count` tables, printed."""
     names = [TableName("dbo", f"T{number}") for number in range(count)]
     stats = IngesterStats(names)
     stats.connected(True)

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from common.azure_amqp.address import ServiceBusAddress, read_address
 from common.names import Origin, TableName
 from common.sqladdress import SqlAddress
-from dstream.emulators import Emulators, Login
+from dstream.emulators import Bus, Emulators, Login
 
 DATABASE: Final = "bench"
 TRANSACTION_ROWS: Final = 5000
@@ -39,9 +39,9 @@ def sql_address(login: Login) -> SqlAddress:
 class Ground:
     """The emulators, and a client of the database. `with` starts and stops it."""
 
-    def __init__(self, *, capture_interval: float = 0.2) -> None:
+    def __init__(self, *, capture_interval: float = 0.2, bus: Bus | None = None) -> None:
         self.capture_interval = capture_interval
-        self.emulators = Emulators(database=DATABASE, capture_interval=capture_interval)
+        self.emulators = Emulators(database=DATABASE, capture_interval=capture_interval, bus=bus or Bus())
 
     def __enter__(self) -> Ground:
         self.emulators.start()
