@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.console.page.browser import Window
 from tests.console.page.world import Place
+from tests.fakes.desk.world import Letter
 
 
 def _level_one(page: Page) -> Locator:
@@ -58,6 +59,32 @@ def test_all_dead_letters_of_a_reason_are_planned_with_those_that_stay(console: 
     expect(dialog).to_contain_text("done", timeout=20_000)
     dialog.get_by_role("button", name="Done").click()
     expect(page.locator("tbody tr")).to_have_count(len(stay))
+
+
+def test_what_the_router_could_not_read_is_sent_only_when_it_is_asked_for(console: Place, view: Window) -> None:
+    letters = console.world.letters["queue"]
+    for sequence in (90_001, 90_002):
+        letters[sequence] = Letter(sequence, "MalformedMessage", "its body is no JSON")
+    page = view.go("dead-letters/list?entity=queue&reason=FilterFailed")
+    page.get_by_role("button", name="Replay all like these").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Keep the order")).to_be_checked()
+    expect(dialog.get_by_label("Send also what the router could not read")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page = view.go("dead-letters/list?entity=queue")
+    page.get_by_label("Choose dead letter 90001").check()
+    page.get_by_role("button", name="Replay 1 chosen dead letter").click()
+    see = dialog.get_by_role("button", name="See what would happen")
+    plan = dialog.get_by_role("status").filter(has_text="What would happen")
+    see.click()
+    expect(plan).to_contain_text("Would stay1")
+    dialog.get_by_label("Send also what the router could not read").check()
+    expect(plan).to_have_count(0)
+    see.click()
+    expect(plan).to_contain_text("Would be replayed1")
+    dialog.get_by_role("button", name="Replay 1").click()
+    expect(dialog).to_contain_text("1 of 1 replayed")
+    assert (90_001 in letters, 90_002 in letters) == (False, True)
 
 
 def test_a_table_is_paused_and_resumed(console: Place, view: Window) -> None:

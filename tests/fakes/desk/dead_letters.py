@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from desk.dead_letters.copying import UNREADABLE
 from desk.desk import Actor, Conflict, NotFound
 from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, LeftOut, Operation
 from tests.fakes.desk.audit import FakeAudit
@@ -73,6 +74,9 @@ class FakeDeadLetters:
         for letter in chosen:
             if letter.replays >= order.most_replays:
                 found.append(LeftOut(sequence=letter.sequence, why=f"it was replayed {letter.replays} times"))
+            elif order.entity == "queue" and letter.reason in UNREADABLE and not order.unreadable:
+                why = f"the router could not read it ({letter.reason}); replay it with --unreadable"
+                found.append(LeftOut(sequence=letter.sequence, why=why))
             elif order.safe and letter.sequence % 5 == 0:
                 found.append(LeftOut(sequence=letter.sequence, why="a newer change of its row was sent"))
         return found

@@ -6,11 +6,16 @@ import { bytes, count, entityName, moment } from "../core/words.js";
 import { copyButton, facts, heading, linkButton, notice, section, tag, when } from "./bits.js";
 import { grid } from "./grid.js";
 
-const UNSENDABLE = new Set(["malformedmessage", "missingdestination", "oversize"]);
+const UNREADABLE = new Set(["malformedmessage", "missingdestination"]);
 
 /** Whether dead letters with this reason come back or cannot be read, whatever is corrected: a replay is not what they need. */
 export function unsendable(reason) {
-  return UNSENDABLE.has((reason ?? "").toLowerCase());
+  return unreadable(reason) || (reason ?? "").toLowerCase() === "oversize";
+}
+
+/** Whether the router could not read them: a replay leaves those, unless it is asked for them. */
+export function unreadable(reason) {
+  return UNREADABLE.has((reason ?? "").toLowerCase());
 }
 
 /** `extra`: columns in front of the others. */

@@ -6,7 +6,7 @@ import { go, to } from "../core/places.js";
 import { count, counted, entityName } from "../core/words.js";
 import { button, facts, notice, tag } from "../parts/bits.js";
 import { endings, openDialog, reasonField, tick } from "../parts/dialog.js";
-import { address } from "../parts/letters.js";
+import { address, unreadable } from "../parts/letters.js";
 import { tell } from "../parts/notes.js";
 
 const WORDS = {
@@ -17,12 +17,12 @@ const EVERY = 700;
 
 /** Replay or purge one message. */
 export function askOne(kind, message, context) {
-  return askMany(kind, message.entity, {}, [message.sequence], context, to(["dead-letters", "list"], { entity: message.entity }));
+  return askMany(kind, message.entity, {}, [message.sequence], context, { after: to(["dead-letters", "list"], { entity: message.entity }), reasons: [message.reason] });
 }
 
-/** Replay or purge what the filter and the numbers choose. `after`: where to go once something was done. */
-export function askMany(kind, entity, which, sequences, context, after = null) {
-  const state = { kind, entity, which, sequences, safe: true, reason: "", plan: null, operation: null };
+/** Replay or purge what the filter and the numbers choose. `after`: where to go once something was done. `reasons`: of those that are known. */
+export function askMany(kind, entity, which, sequences, context, { after = null, reasons = [] } = {}) {
+  const state = { kind, entity, which, sequences, reasons, safe: true, unreadable: false, reason: "", plan: null, operation: null };
   const words = WORDS[kind];
   const opened = openDialog(`${words.does} dead letters of ${entityName(entity)}`, (dialog) =>
     state.operation ? progress(state, dialog) : question(state, words, dialog));
@@ -32,7 +32,13 @@ export function askMany(kind, entity, which, sequences, context, after = null) {
 
 function order(state, dry) {
   const given = Object.fromEntries(Object.entries(state.which).filter(([, value]) => value));
-  return { entity: state.entity, filter: given, sequences: state.sequences, dry_run: dry, safe: state.safe, reason: state.reason || null };
+  return { entity: state.entity, filter: given, sequences: state.sequences, dry_run: dry, safe: state.safe, unreadable: state.unreadable, reason: state.reason || null };
+}
+
+/** Whether some of them are what the router could not read: those that are known, or those that a plan leaves for that. */
+function someUnreadable(state) {
+  if (state.kind !== "replay" || state.entity !== "queue") return false;
+  return state.unreadable || state.reasons.some(unreadable) || Boolean(state.plan?.left.some((left) => left.why.includes("--unreadable")));
 }
 
 function question(state, words, dialog) {
@@ -46,6 +52,10 @@ function question(state, words, dialog) {
       Object.assign(state, { safe: on, plan: null });
       dialog.redraw();
     }, { help: "A dead letter is left where a newer change of its row was sent, or may have been." }) : null,
+    someUnreadable(state) ? tick("Send also what the router could not read", state.unreadable, (on) => {
+      Object.assign(state, { unreadable: on, plan: null });
+      dialog.redraw();
+    }, { help: "It comes back, unless the router reads such messages now (--unreadable)." }) : null,
     !state.safe ? notice("warn", "Older values may overwrite newer ones", "A subscriber that applies changes as they come gets the old row after the new one.", { key: "unsafe" }) : null,
     plan ? planned(state.kind, plan, would, words) : null,
     reasonField(state),

@@ -140,7 +140,7 @@ function list(state, context) {
       query.reason ? h("a", { class: "chip", href: to(["dead-letters", "list"], { ...query, reason: "", after: "" }), title: "Remove this filter" }, `reason ${query.reason} ×`) : null,
       query.table ? h("a", { class: "chip", href: to(["dead-letters", "list"], { ...query, table: "", after: "" }), title: "Remove this filter" }, `table ${query.table} ×`) : null) : null,
     h("div", { class: "orders", key: "orders" },
-      button(`Replay ${words}`, () => askMany("replay", query.entity, which, these, context), { look: hopeless ? "" : "primary", why, key: "replay" }),
+      button(`Replay ${words}`, () => askMany("replay", query.entity, which, these, context, { reasons: reasons(state) }), { look: hopeless ? "" : "primary", why, key: "replay" }),
       button(`Purge ${words}`, () => askMany("purge", query.entity, which, these, context), { look: chosen.size || hopeless ? "danger" : "danger quiet", why, key: "purge" })),
     last ? outcome(last) : null,
     unknowns(page.unknown),
@@ -152,6 +152,11 @@ function list(state, context) {
       h("span", { class: "muted" }, page.items.length === page.examined ? `${count(page.items.length)} shown` : `${count(page.items.length)} match, of ${count(page.examined)} that were read`),
       page.next ? h("a", { class: "button small", href: to(["dead-letters", "list"], { ...query, after: page.next }) }, "Next page") : null),
   ];
+}
+
+/** Of those that are chosen; of all on the page where none is. */
+function reasons({ page, chosen }) {
+  return page.items.filter((message) => !chosen.size || chosen.has(message.sequence)).map((message) => message.reason);
 }
 
 function choice(state, context) {
