@@ -107,6 +107,7 @@ class SqlServerNewer:
             by_table.setdefault(_table(ref), []).append(ref)
         found: dict[ChangeRef, Newer] = {}
         ends = self._ends = self._clock() + SECONDS
+        self._look_up([each for each in by_table if each is not None and each != TRANSACTIONS and each.key in offsets])
         for table, refs in by_table.items():
             if table is None or table == TRANSACTIONS:
                 found |= {ref: _unknown("it is about no table that has rows") for ref in refs}
@@ -165,12 +166,26 @@ class SqlServerNewer:
                 found |= self._of_instance(instance, some, sent, ends)
         return found
 
-    def _state(self, table: TableName) -> TableState:
+    def _look_up(self, tables: Sequence[TableName]) -> None:
+        """All at once. Where that fails each is asked for itself, and says why."""
+        unknown = [table for table in tables if not self._knows(table)]
+        if len(unknown) < 2:
+            return
         now = self._clock()
-        if (known := self._states.get(table)) is None or known[0] < now - _CATALOG_SECONDS:
-            known = (now, self._source.states([table])[table])
-            self._states[table] = known
-        return known[1]
+        try:
+            self._states |= {table: (now, state) for table, state in self._source.states(unknown).items()}
+        except ConnectionLost:
+            raise
+        except DStreamError:
+            return
+
+    def _knows(self, table: TableName) -> bool:
+        return (known := self._states.get(table)) is not None and known[0] >= self._clock() - _CATALOG_SECONDS
+
+    def _state(self, table: TableName) -> TableState:
+        if not self._knows(table):
+            self._states[table] = (self._clock(), self._source.states([table])[table])
+        return self._states[table][1]
 
     def _of_instance(
         self, instance: ChangeTable, some: Sequence[_Asked], sent: LogPosition, ends: float

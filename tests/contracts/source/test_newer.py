@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.errors import TransientError
+from common.names import TableName
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Operation
@@ -40,7 +41,8 @@ class Asking:
         self.offsets = SqlServerOffsets(Connection(place.address_of(place.login)))
         self.offsets.ensure()
         connection = Connection(place.address_of(place.login))
-        self.newer = SqlServerNewer(connection, SqlServerSource(connection), SqlServerDesk(connection))
+        self.source = SqlServerSource(connection)
+        self.newer = SqlServerNewer(connection, self.source, SqlServerDesk(connection))
 
     def changes(self) -> list[ChangeRef]:
         """All that are captured of dbo.Persons, as their messages name them."""
@@ -283,6 +285,30 @@ def test_without_an_offset_nothing_is_known(asking: Callable[..., Asking]) -> No
     answer = desk.answer(desk.changes()[0])
     assert answer.sent == Sent.UNKNOWN
     assert "no offset" in str(answer.why)
+
+
+def test_all_tables_are_looked_up_at_once(asking: Callable[..., Asking], monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = asking()
+    run(desk.place, "INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a')")
+    [one] = desk.changes()
+    desk.sent()
+    others = [replace(one, table=f"Other{number}") for number in range(5)]
+    for each in others:
+        table, epoch = TableName("dbo", each.table), next(_epochs)
+        claimed = desk.offsets.claim(table, epoch, None)
+        desk.offsets.commit(table, epoch, seen=claimed.position, position=desk.place.instance().start)
+    asked, states = list[int](), desk.source.states
+
+    def counting(tables: Sequence[TableName]) -> Any:
+        asked.append(len(tables))
+        return states(tables)
+
+    monkeypatch.setattr(desk.source, "states", counting)
+    found = desk.newer.newer_sent([one, *others])
+    assert [found[each].sent for each in (one, *others)] == [Sent.NO, *[Sent.UNKNOWN] * 5]
+    assert asked == [6]
+    assert desk.of(one, *others) == [Sent.NO, *[Sent.UNKNOWN] * 5]
+    assert asked == [6], "for a while"
 
 
 def test_another_capture_instance_of_the_table_answers_for_one_that_was_dropped(asking: Callable[..., Asking]) -> None:
