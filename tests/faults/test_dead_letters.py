@@ -28,43 +28,13 @@ from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change, numbers
 
-FILE = """ingester {{
-  db_type = "sqlserver"
-  db_connection_string = "sqlserver://u:p@127.0.0.1:1?database=db&dial+timeout=1"
-  server_name = "srv"
-  database = "db"
-  queue {{
-    name = "{queue}"
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  tables = ["Persons"]
-  locks {{
-    type = "local"
-  }}
-}}
-router {{
-  source {{
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  output {{
-    type = "servicebus"
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-}}
-"""
-
 
 class Desk:
     """`dstream dlq` as processes."""
 
     def __init__(self, namespace: Namespace, folder: Path) -> None:
         self.config = folder / "dstream.hcl"
-        self.config.write_text(
-            FILE.format(queue=QUEUE, connection=namespace.emulator.connection_string, endpoint=namespace.endpoint)
-        )
+        self.config.write_text(namespace.configuration())
         self._audit = folder / "audit.jsonl"
         self.memory = 0.0
         """MB that one of them had resident at most, as far as it was seen. `getrusage` does not say it: there a child begins with its parent's."""

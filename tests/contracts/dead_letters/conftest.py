@@ -28,6 +28,34 @@ from emulators.servicebus.server import ServiceBusEmulator
 from ingester.operating.newer import ChangeRef, Newer, NewerChanges, Sent
 from router.settings import RouterSettings
 
+_FILE = """ingester {{
+  db_type = "sqlserver"
+  db_connection_string = "{database}"
+  server_name = "srv"
+  database = "db"
+  queue {{
+    name = "{queue}"
+    connection_string = "{connection}"
+    management_endpoint = "{endpoint}"
+  }}
+  tables = ["Persons"]
+  locks {{
+    type = "local"
+  }}
+}}
+router {{
+  source {{
+    connection_string = "{connection}"
+    management_endpoint = "{endpoint}"
+  }}
+  output {{
+    type = "servicebus"
+    connection_string = "{connection}"
+    management_endpoint = "{endpoint}"
+  }}
+{outputs}}}
+"""
+NO_SERVER = "sqlserver://u:p@127.0.0.1:1?database=db&dial+timeout=1"
 QUEUE, PERSONS = "ingest-queue", "srv.db.persons.events"
 ADA = Actor("ada", "command", "r1")
 QUICK = Pace(wait=0.5, stuck=5, longest_lock=70, look_again=0.2, patience=5)
@@ -83,6 +111,16 @@ class Namespace:
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.emulator.http_port}"
+
+    def configuration(self, *, database: str = NO_SERVER, outputs: str = "") -> str:
+        """A `dstream.hcl` of this namespace. `outputs`: further blocks of the router."""
+        return _FILE.format(
+            database=database,
+            queue=QUEUE,
+            connection=self.emulator.connection_string,
+            endpoint=self.endpoint,
+            outputs=outputs.format(connection=self.emulator.connection_string, endpoint=self.endpoint),
+        )
 
     def create(self, *, window: timedelta = timedelta(minutes=10), sessions: bool = True) -> None:
         needs: list[Need] = [

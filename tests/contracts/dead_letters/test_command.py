@@ -20,42 +20,12 @@ from tests.contracts.dead_letters.conftest import PERSONS, QUEUE, Namespace, cha
 
 Runs = Callable[..., Result]
 
-FILE = """ingester {{
-  db_type = "sqlserver"
-  db_connection_string = "{{{{ env("NOT_SET_IN_A_ROUTERS_POD") }}}}"
-  server_name = "srv"
-  database = "db"
-  queue {{
-    name = "{queue}"
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  tables = ["Persons"]
-  locks {{
-    type = "local"
-  }}
-}}
-router {{
-  source {{
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  output {{
-    type = "servicebus"
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-}}
-"""
-
 
 @pytest.fixture
 def runs(namespace: Namespace, tmp_path: Path) -> Runs:
     """In a router's pod: nothing of SQL Server is set."""
     path = tmp_path / "dstream.hcl"
-    path.write_text(
-        FILE.format(queue=QUEUE, connection=namespace.emulator.connection_string, endpoint=namespace.endpoint)
-    )
+    path.write_text(namespace.configuration(database='{{ env("NOT_SET_IN_A_ROUTERS_POD") }}'))
 
     def run(*arguments: str) -> Result:
         environment = {"DSTREAM_AUDIT_FILE": str(tmp_path / "audit.jsonl")}

@@ -13,34 +13,9 @@ from common.bus.browsing import Shelf
 from common.bus.ports import Need, QueueNeed, TopicNeed
 from common.servicebus.provision import provision
 from dstream.cli import app
-from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change, numbers, replace
+from tests.contracts.dead_letters.conftest import Namespace, change, numbers, replace
 
-FILE = """ingester {{
-  db_type = "sqlserver"
-  db_connection_string = "sqlserver://u:p@127.0.0.1:1?database=db&dial+timeout=1"
-  server_name = "srv"
-  database = "db"
-  queue {{
-    name = "{queue}"
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  tables = ["Persons"]
-  locks {{
-    type = "local"
-  }}
-}}
-router {{
-  source {{
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  output {{
-    type = "servicebus"
-    connection_string = "{connection}"
-    management_endpoint = "{endpoint}"
-  }}
-  output "audit" {{
+OUTPUTS = """  output "audit" {{
     type = "servicebus"
     connection_string = "{connection}"
     management_endpoint = "{endpoint}"
@@ -56,7 +31,6 @@ router {{
     from = ["Persons"]
     to = ["audit", "mail"]
   }}
-}}
 """
 CASES = pytest.mark.parametrize(
     ("entity", "shelf", "others"),
@@ -93,9 +67,7 @@ def test_they_go_back_to_where_they_were(
                     receiver.dead_letter_message(each, reason="Mine")
                     left -= 1
     path = tmp_path / "dstream.hcl"
-    path.write_text(
-        FILE.format(queue=QUEUE, connection=namespace.emulator.connection_string, endpoint=namespace.endpoint)
-    )
+    path.write_text(namespace.configuration(outputs=OUTPUTS))
     environment = {"DSTREAM_AUDIT_FILE": str(tmp_path / "audit.jsonl")}
 
     def run(*arguments: str) -> dict[str, object]:
