@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from common.bus.browsing import LAST, Browser, Lying
+from common.bus.browsing import Browser, Lying
 from common.errors import TransientError
 from common.retry import Backoff
 from desk.dead_letters.choosing import Chooses
+from desk.messages.peeking import peeked
 
 PAGE: Final = 250
 PATIENCE: Final = 120.0
@@ -110,15 +111,18 @@ def pages(
     browser: Browser, stop: threading.Event, *, first: int = 0, until: float | None = None
 ) -> Iterator[Sequence[Lying]]:
     """All, in pages, until `stop` or the steady clock shows `until`. The last page is empty when the end was reached."""
-    while not stop.is_set() and (until is None or time.monotonic() < until):
-        at = first
-        page = patiently(lambda: browser.page(first=at, most=PAGE), stop)  # noqa: B023
+
+    def patient(at: int, most: int) -> Sequence[Lying]:
+        return patiently(lambda: browser.page(first=at, most=most), stop)
+
+    def over() -> bool:
+        return stop.is_set() or (until is not None and time.monotonic() >= until)
+
+    if over():
+        return
+    for page in peeked(patient, first, PAGE):
         yield page
-        if not page:
-            return
-        first = page[-1].sequence + 1
-        if first > LAST:
-            yield ()
+        if over():
             return
 
 

@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from common.bus.browsing import Browser, Lying
 from common.errors import ConfigurationError, TransientError
 from desk.messages.choosing import Chooses
+from desk.messages.peeking import peeked
 
 AT_ONCE = 250
 """Messages in one request."""
@@ -71,12 +73,11 @@ class Look:
 def forward(browser: Browser, look: Look, first: int) -> Scan:
     """From `first` on. Raises what the browser raises if nothing was examined yet."""
     scan = Scan(at=Cursor(first))
-    while True:
-        page = _page(browser, scan, first, min(AT_ONCE, max(look.most, 50)))
+    for page in peeked(partial(_page, browser, scan), first, min(AT_ONCE, max(look.most, 50))):
         if not page:
             if scan.trouble is None:
                 scan.at = None
-            return scan
+            break
         for lying in page:
             if look.until is not None and _beyond(lying, look.until):
                 scan.at = None
@@ -87,10 +88,10 @@ def forward(browser: Browser, look: Look, first: int) -> Scan:
                 if len(scan.found) >= look.most:
                     scan.at = Cursor(lying.sequence + 1)
                     return scan
-        first = page[-1].sequence + 1
-        scan.at = Cursor(first)
+        scan.at = Cursor(page[-1].sequence + 1)
         if look.clock() >= look.ends:
-            return scan
+            break
+    return scan
 
 
 def backward(browser: Browser, look: Look, upper: int | None) -> Scan:
@@ -161,14 +162,12 @@ def _end(browser: Browser, low: int) -> int:
 def _window(browser: Browser, scan: Scan, lower: int, upper: int) -> Sequence[Lying] | None:
     """All with numbers from `lower` to below `upper`; None if it failed after something was examined."""
     held: list[Lying] = []
-    while lower < upper:
-        page = _page(browser, scan, lower, AT_ONCE)
+    for page in peeked(partial(_page, browser, scan), lower, AT_ONCE):
         if scan.trouble is not None:
             return None
         held += [lying for lying in page if lying.sequence < upper]
-        if not page or page[-1].sequence >= upper:
+        if not page or page[-1].sequence >= upper - 1:
             break
-        lower = page[-1].sequence + 1
     return held
 
 
