@@ -11,6 +11,7 @@ import structlog
 from common.buses import bus_of
 from common.errors import Stopped
 from router.health import Reports, endpoint
+from router.receiving.carried import Carried
 from router.receiving.pace import Pace
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
 from router.supervisor import Workers
@@ -60,18 +61,20 @@ def route(
     latest: Latest | None = None,
     watched: Watch = unwatched,
     fans_out: bool = False,
+    carried: Carried | None = None,
 ) -> int:
-    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `proven`: and has routed. `fans_out`: see `Generation`.
+    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `proven`: and has routed.
+    `fans_out`, `carried`: see `Generation`.
 
     `started` is called when all links are open. `stop` is set when it ends with an error of its own.
     """
-    own = tally or Tally()
+    own, known = tally or Tally(), carried or Carried()
 
     def make(chosen: RouterSettings, *, proven: bool = False) -> Generation:
         nonlocal fans_out
         fans_out = fans_out or bool(chosen.route)
         source = bus_of(chosen.source, proven=proven)
-        return Generation(chosen, source, latest, own, pace=pace, proven=proven, fans_out=fans_out)
+        return Generation(chosen, source, latest, own, pace=pace, proven=proven, fans_out=fans_out, carried=known)
 
     first = make(settings, proven=proven)
     succession = Succession(first, stop)

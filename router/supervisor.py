@@ -25,6 +25,7 @@ from common.observability.logs import LogFormat, LogLevel, logging_as_configured
 from common.retry import Backoff
 from router.awake import Awake
 from router.health import SILENT_SECONDS, Reports
+from router.receiving.carried import Carried, Knowledge
 from router.settings import Latest, RouterSettings
 from router.takeover.rollout import STARTED_WITHIN, Rollout
 from router.tally import Figures
@@ -75,6 +76,8 @@ class WorkerOrder:
     """Whether a worker has routed already: a refusal of this one is then transient."""
     fans_out: bool = False
     """See `router.takeover.generation.Generation`."""
+    known: Knowledge | None = None
+    """What workers before it knew at their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,14 @@ class Reported:
     figures: Figures
 
 
-Word = Started | Failed | Reported
+@dataclass(frozen=True, slots=True)
+class Knew:
+    """The worker ends, and leaves this to its successors."""
+
+    known: Knowledge
+
+
+Word = Started | Failed | Reported | Knew
 
 
 @dataclass(slots=True)
@@ -163,7 +173,7 @@ class Workers:
         latest: Latest | None = None,
     ) -> None:
         """`reports`: collects the workers' reports. `latest`: for each of them, see `wiring.run`."""
-        self._rollout = Rollout(settings)
+        self._rollout, self._carried = Rollout(settings), Carried()
         self._latest = latest
         self._reports = reports or Reports()
         self._command = command
@@ -226,7 +236,8 @@ class Workers:
         )
         assert process.stdout is not None
         proven = self._begun and not self._rollout.trying
-        order = WorkerOrder(worker.number, worker.settings, level, format, self._latest, proven, self._rollout.fans_out)
+        fans_out, known = self._rollout.fans_out, self._carried.told()
+        order = WorkerOrder(worker.number, worker.settings, level, format, self._latest, proven, fans_out, known)
         worker.listener = threading.Thread(
             target=self._listen,
             args=(worker, process.stdout, pickle.dumps(order)),
@@ -247,6 +258,8 @@ class Workers:
                         self._begun = True
                     case Reported(figures):
                         self._reports.told(worker.number, figures)
+                    case Knew(known):
+                        self._carried.learn(known)
 
     def _look(self) -> None:
         """Clear away workers that died, replace those that hang, and restart those that are due."""

@@ -18,7 +18,8 @@ from common.observability.logs import configure_logging, register_secrets
 from common.observability.stacks import tell_stacks_on_signal
 from router.app import route
 from router.health import TELL_SECONDS
-from router.supervisor import GRACE, STOP, Failed, Reported, Started, Word, WorkerOrder
+from router.receiving.carried import Carried
+from router.supervisor import GRACE, STOP, Failed, Knew, Reported, Started, Word, WorkerOrder
 from router.tally import Tally
 
 SOON = 0.5
@@ -100,7 +101,9 @@ def main() -> int:
     configure_logging(order.log_level, order.log_format)
     structlog.configure(processors=[numbered(order.number), *structlog.get_config()["processors"]])
     register_secrets(order.settings)
-    tally = Tally(worker=order.number)
+    tally, carried = Tally(worker=order.number), Carried()
+    if order.known is not None:
+        carried.learn(order.known)
     threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
     threading.Thread(target=tell, args=(parent, tally), name="figures", daemon=True).start()
     try:
@@ -113,8 +116,10 @@ def main() -> int:
             started=lambda: parent.say(Started()),
             latest=order.latest,
             fans_out=order.fans_out,
+            carried=carried,
         )
         parent.say(Reported(tally.figures()))
+        parent.say(Knew(carried.told()))
         return status
     except DStreamError as error:
         parent.say(Failed(error))

@@ -27,6 +27,7 @@ from router.outputs.port import Output, Stream
 from router.outputs.registry import bus_behind, output_of
 from router.publishing.further import Further
 from router.publishing.publishers import Publishers, most_links
+from router.publishing.refusals import Refusals
 from router.publishing.topics import Topics
 from router.publishing.traced import traced
 from router.settings import Latest, RouterSettings
@@ -88,13 +89,15 @@ class Outputs:
         proven: bool = False,
         within: float = OPEN_WITHIN,
         again: Backoff = AGAIN,
+        refusals: Refusals | None = None,
     ) -> None:
         """`stop`: ends what goes on beside the routing. `latest`: see `router.app.run`. `proven`: see `router.outputs.registry.output_of`.
-        `within`, `again`: see OPEN_WITHIN and AGAIN."""
+        `within`, `again`: see OPEN_WITHIN and AGAIN. `refusals`: of the process."""
         self._settings = settings
         self._tally = tally
         self._stop = stop
         self._within, self._again = within, again
+        self._refusals = refusals or Refusals()
         make = make or partial(output_of, around=settings.around, proven=proven)
         made = {name: make(settings.all_outputs[name]) for name in settings.streams}
         further = Further(settings, latest, self._marked(made, latest))
@@ -246,7 +249,7 @@ class Outputs:
             made.provision([stream], how=self._settings.provision, stop=self._stop)
 
         senders = traced(output, in_envelope(output, made.sender), spans_of("dstream-router"))
-        topics = Topics(self._settings, output, streams, senders, provide, further, self._tally)
+        topics = Topics(self._settings, output, streams, senders, provide, further, self._tally, self._refusals)
         return Opened(output, made, streams, topics.publishers())
 
     def _marked(self, made: Mapping[str, Output], latest: Latest | None) -> Callable[[], Collection[str]] | None:

@@ -20,6 +20,7 @@ from common.errors import DStreamError, EntityDisabled, EntityMissing, Permanent
 from common.message import Message
 from common.retry import Backoff
 from router.chunks import MOST, USUAL, narrower, wider
+from router.publishing.refusals import Row
 from router.publishing.turns import Turns, nothing
 from router.publishing.unforeseen import ForeseenSender
 from router.tally import Tally
@@ -51,13 +52,14 @@ class Publisher:
         tally: Tally | None = None,
         label: str | None = None,
         told: Mapping[str, str] = MappingProxyType({}),
+        refused: Row | None = None,
     ) -> None:
         """`provide` creates or checks the topic; it is called before the next send after a permanent fault.
 
         `provide_first`: before the first send as well. `provide_again`: also when the topic existed and was deleted. `throttling`: the
         namespace's, if others send to it as well. `missing`: what to do if it does not exist, where that is not what the error says.
         `tally` learns of the topic's successes and failures, by the name `label`; None: `topic`. `told`: of its output and its place there, for
-        the log.
+        the log. `refused`: counts the messages that it refuses in a row.
         """
         self.topic = topic
         self._label = topic if label is None else label
@@ -73,7 +75,7 @@ class Publisher:
         self._throttling = throttling or ThrottleLog(clock)
         self._tally = tally or Tally()
         self._refusals = 0
-        self._refused_in_a_row = 0
+        self._row = refused or Row()
         self._failures = 0
         self._reported_permanent = False
         self._not_before = 0.0
@@ -192,7 +194,7 @@ class Publisher:
             raise
         except SendInterrupted as error:
             if error.accepted:
-                self._refused_in_a_row = 0
+                self._row.count = 0
             if error.throttled:
                 self._refused(error)
             elif not isinstance(error, OutOfTime) or error.__cause__ is not None:
@@ -206,7 +208,7 @@ class Publisher:
             self._shut()  # a link to a topic that was deleted stays dead when the topic is back
             # A topic that is deleted, or a right that is revoked, while the router runs holds up its own table and no other.
             raise SendInterrupted(error.message, hint=error.hint) from error
-        self._refused_in_a_row = 0
+        self._row.count = 0
         self._recovered()
         if self._batch_bytes is None:
             self._measure()
@@ -227,10 +229,10 @@ class Publisher:
     def _weigh(self, error: MessageRefused) -> None:
         """Raises SendInterrupted when so many were refused that the topic is the cause, so that no further message is set aside."""
         if error.accepted:
-            self._refused_in_a_row = 0
+            self._row.count = 0
         if error.by_entity:
-            self._refused_in_a_row += 1
-        if self._refused_in_a_row <= REFUSED_IN_A_ROW:
+            self._row.count += 1
+        if self._row.count <= REFUSED_IN_A_ROW:
             self._recovered()
             return
         if not error.by_entity:

@@ -21,6 +21,7 @@ from router.outputs.port import Stream
 from router.publishing.further import Further
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
+from router.publishing.refusals import Refusals
 from router.routes import named_table
 from router.routing.table import parts_of_key
 from router.settings import RouterSettings
@@ -40,6 +41,7 @@ class Topics:
         provide: Callable[[Stream], object],
         further: Further,
         tally: Tally,
+        refusals: Refusals | None = None,
     ) -> None:
         """`streams`: those that the configuration names, by their keys (`router.routing.table.key_of`). `provide` creates or checks a place,
         depending on the configuration."""
@@ -49,6 +51,7 @@ class Topics:
         self._provide = provide
         self._further = further
         self._tally = tally
+        self._refusals = refusals or Refusals()
         self._throttling = ThrottleLog()
         # With several outputs each says its name, the default one as well.
         self._output_told = {"output": output.name} if len(settings.streams) > 1 else {}
@@ -142,6 +145,7 @@ class Topics:
             tally=self._tally,
             label=spot(key, self._output.name),
             told=self._told(stream),
+            refused=self._refusals.of(self._output, key),
         )
 
     def _told(self, stream: Stream) -> Mapping[str, str]:

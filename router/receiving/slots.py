@@ -15,10 +15,10 @@ from common.bus.throttling import ThrottleLog
 from common.errors import DStreamError, TransientError
 from common.observability.stacks import tell_stacks
 from router.publishing.publishers import Publishers
+from router.receiving.carried import Carried
 from router.receiving.fan_out.behind import Behind
 from router.receiving.fan_out.courier import ThreadedCouriers
 from router.receiving.fan_out.handover import FanOut
-from router.receiving.fan_out.progress import Remembered, Rereads
 from router.receiving.fan_out.routing import Routing
 from router.receiving.fan_out.session import Means
 from router.receiving.gate import Gate
@@ -26,7 +26,6 @@ from router.receiving.interruption import Interruption
 from router.receiving.pace import Pace
 from router.receiving.parking import Parking, parked_per_slot
 from router.receiving.slot import Forwarder
-from router.receiving.troubled import Troubled
 from router.settings import RouterSettings
 from router.tally import Held, Tally
 
@@ -63,9 +62,11 @@ class Slots:
         news: Callable[[], object],
         cut: Callable[[], None] = lambda: None,
         succeeded: Callable[[], bool] = lambda: False,
+        carried: Carried | None = None,
     ) -> None:
         """`outputs`: by their names. `routing`: None where everything goes to the only output. `ahead` and `news`: for `Parking`.
-        `cut`: ends the calls that are in flight. `succeeded`: whether others wait for the end of these slots, at a takeover."""
+        `cut`: ends the calls that are in flight. `succeeded`: whether others wait for the end of these slots, at a takeover.
+        `carried`: what the slots before these knew."""
         self._settings = settings
         self._receivers = receivers
         self._outputs = outputs
@@ -82,7 +83,8 @@ class Slots:
             turn=tally.turn,
         )
         self._gate, self._throttling = Gate(), ThrottleLog()
-        self._troubled, self._interruption = Troubled(), Interruption()
+        self._carried, self._interruption = carried or Carried(), Interruption()
+        self._troubled = self._carried.troubled
         self._fatal: list[BaseException] = []
         self._behind = Behind()
         self._couriers = ThreadedCouriers(COURIERS_PER_SLOT * settings.slots)
@@ -92,7 +94,7 @@ class Slots:
         means = Means(
             self._outputs,
             self._couriers,
-            Rereads(),
+            self._carried.rereads,
             self._behind,
             routing.fingerprint,
             time.monotonic,
@@ -101,7 +103,7 @@ class Slots:
             self._settings.on_poison == "stop",
             led=routing.led,
         )
-        return partial(FanOut, means, routing, Remembered(), self._stop, self._pace, self._parking)
+        return partial(FanOut, means, routing, self._carried.remembered, self._stop, self._pace, self._parking)
 
     def run(self) -> int:
         """Run until `stop`: 0 when all slots ended in time, else 1. When an error ended a slot, or one hangs, sets `stop` and raises."""

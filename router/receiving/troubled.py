@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.retry import Backoff
@@ -14,6 +14,10 @@ FORGOTTEN: Final = 300.0
 LASTING: Final = 60.0
 """Seconds after its last failure in which a session counts as still failing: it is tried again after at most 15 s. After that another router or
 worker may have it."""
+
+
+Failing = Mapping[str, tuple[int, float]]
+"""By session: failures in a row, and when the last one was, by the machine's steady clock."""
 
 
 class Troubled:
@@ -31,6 +35,15 @@ class Troubled:
             count = self._failing.get(session_id, (0, now))[0] + 1
             self._failing[session_id] = (count, now)
             return count
+
+    def told(self) -> Failing:
+        """For another process of this router."""
+        with self._guard:
+            return dict(self._failing)
+
+    def learn(self, told: Failing) -> None:
+        with self._guard:
+            self._failing = {**self._failing, **told}
 
     def well(self, session_id: str) -> int:
         """How many times it had failed in a row."""

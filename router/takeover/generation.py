@@ -19,6 +19,7 @@ from router.counting import ObservedReceivers
 from router.file_limit import provide_descriptors
 from router.fullness import Fullness
 from router.publishing.outputs import Outputs, most_links_of
+from router.receiving.carried import Carried
 from router.receiving.pace import Pace
 from router.receiving.parking import parked_per_slot
 from router.receiving.slots import Slots
@@ -47,10 +48,12 @@ class Generation:
         routes: bool = True,
         fans_out: bool = False,
         asks: bool = False,
+        carried: Carried | None = None,
     ) -> None:
         """`proven`: another process has routed. `figures`: of the whole router, where this process is its parent, which opens everything once and
         does not route (`routes`). `asks`: it looks whether the queue can be
-        received from all the same. `fans_out`: also without routes, because sessions may say what the default output has.
+        received from all the same. `fans_out`: also without routes, because sessions may say what the default output has. `carried`: what the
+        process knows already.
         Raises PermanentError where a filter needs a library that is not installed."""
         self.settings = settings
         self.over = threading.Event()
@@ -58,8 +61,9 @@ class Generation:
         self._pace = pace or Pace(batch=settings.batch)
         self._figures, self._routes = figures or tally.figures, routes
         self._asks = routes or asks
+        self._carried = carried or Carried()
         self._table = _routing(settings, always=fans_out)  # before anything is opened
-        self.outputs = Outputs(settings, latest, tally, self.over, proven=proven)
+        self.outputs = Outputs(settings, latest, tally, self.over, proven=proven, refusals=self._carried.refusals)
         self._closing, self._closed = threading.Lock(), False
         self._succeeded = False
 
@@ -127,6 +131,7 @@ class Generation:
             news=News(settings, self._latest),
             cut=self.cut,
             succeeded=lambda: self._succeeded,
+            carried=self._carried,
         ).run()
 
     def abandon(self) -> None:

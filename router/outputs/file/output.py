@@ -34,7 +34,7 @@ class FileOutput:
         self._form = Form(settings)
         limits = Limits(settings.roll_size, settings.roll_time)
         self._store = self._stored(settings, limits)
-        self._roller = Roller(self._store, self._form, limits, now=now)
+        self._roller = Roller(self._store, self._form, limits, now=now, ending=settings.ending)
         self._cuts = Cuts()
 
     def _stored(self, settings: FileSettings, limits: Limits) -> Store:

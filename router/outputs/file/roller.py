@@ -1,6 +1,8 @@
 """A thread that finishes files: it seals those that are complete, and makes finished files of those that are sealed.
 
 It finds them by listing, and so also those that a process left which was killed, or that belong to a table which is no longer configured.
+When it stops, it seals what its output has opened, unless another output of the process adds to the same files: after an edit of the
+configuration the new one goes on with them, and seals them at its own end.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Final
 
 import structlog
 
@@ -20,6 +23,12 @@ from router.outputs.file.store import Store
 
 ENOUGH = 60.0
 """Seconds without a finished file after which nothing more is accepted: consumers get nothing, and open files grow in number."""
+
+_AT_WORK: Final[list[Roller]] = []
+"""Those of this process."""
+
+_TURN: Final = threading.Lock()
+"""Held while one joins or leaves them."""
 
 _ALL = ""
 """Stands for every folder, where the files cannot even be listed."""
@@ -38,8 +47,11 @@ class Roller:
         *,
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
+        ending: str = "",
     ) -> None:
+        """`ending`: of the finished files. With another one, in the same place, a folder's open file is another file."""
         self._store, self._form, self._limits, self._now, self._clock = store, form, limits, now, clock
+        self._place = store.where, ending
         self._guard = threading.Lock()
         self._wake = threading.Event()
         self._over = threading.Event()
@@ -48,12 +60,14 @@ class Roller:
         """Since when the files of a folder cannot be finished."""
         self._unreadable: set[Staged] = set()
         self._mine: set[str] = set()
+        self._has_heir = False
 
     def start(self, folder: str) -> None:
         """A file is open in `folder`."""
-        with self._guard:
+        with _TURN, self._guard:
             self._mine.add(folder)
             if self._thread is None and not self._over.is_set():
+                _AT_WORK.append(self)
                 self._thread = threading.Thread(target=self._run, name="files", daemon=True)
                 self._thread.start()
 
@@ -73,7 +87,14 @@ class Roller:
 
     def stop(self, seconds: float) -> None:
         """Seal and finish what this process has opened, as far as `seconds` allow. What remains is finished by others, or by the next router."""
-        self._over.set()
+        with _TURN:
+            if self in _AT_WORK:
+                _AT_WORK.remove(self)
+            heir = next((each for each in _AT_WORK if each._place == self._place), None)
+            if heir is not None:
+                heir._mine |= self._mine
+                self._has_heir = True
+            self._over.set()
         self._wake.set()
         thread = self._thread
         if thread is not None:
@@ -142,4 +163,5 @@ class Roller:
             self._wake.wait(self._limits.look)
             if not self._over.is_set():
                 self._wake.clear()
-        self.look(last=True)
+        if not self._has_heir:
+            self.look(last=True)

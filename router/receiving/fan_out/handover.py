@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NoReturn
 
 import structlog
@@ -21,7 +22,7 @@ from router.chunks import reserve
 from router.receiving.fan_out import progress
 from router.receiving.fan_out.lanes import ROOM_MESSAGES, Entry, Lane
 from router.receiving.fan_out.progress import Remembered
-from router.receiving.fan_out.routing import Routing, places
+from router.receiving.fan_out.routing import Routing, kind_of, places
 from router.receiving.fan_out.session import AT_A_STOP, CALLS_END, LAG, MOST_SKIPPED, Means, Session
 from router.receiving.handover import SessionGone, SessionParked
 from router.receiving.pace import Pace
@@ -173,7 +174,7 @@ class FanOut:
             return self._poisoned(session, stopper)
         had: frozenset[str] = frozenset()
         if session.receiver.session_id is None:
-            had = self.remembered.take(delivery.position)
+            had = self.remembered.take(delivery.position, partial(self._way, delivery))
         session.put(delivery, found, had)
         if not found:
             self.means.tally.count_filtered(1)
@@ -202,9 +203,14 @@ class FanOut:
         session.give_up(keeps=False)
         owing = session.owing()
         for delivery, outputs in owing.items():
-            self.remembered.note(delivery.position, outputs)
+            self.remembered.note(delivery.position, {output: self._way(delivery, output) for output in outputs})
         session.receiver.release(list(owing))
         raise SessionGone("the router stops, or its outputs are unavailable")
+
+    def _way(self, delivery: Delivery, output: str) -> str:
+        """Differs when the message might reach the output differently."""
+        kind = kind_of(delivery)
+        return self.routing.led(output, () if kind is None else (kind,))
 
     # What the slot does now and then
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +28,15 @@ Led = Callable[[str, Collection[Kind]], str]
 MOST_KINDS: Final = 20
 """A session with more counts as one with all of them: any edit of routes or outputs may concern it."""
 
+Readings = Mapping[str, tuple[int, float]]
+"""By session: how often in a row it was read again, and when last, by the machine's steady clock."""
+
+Ways = Mapping[str, str]
+"""The outputs that have accepted a message, and the `Led` by which it reached each."""
+
+Given = Sequence[tuple[Position, Ways]]
+"""Messages that were given back, the oldest first."""
+
 _VERSION: Final = 1
 
 PAUSES: Final = Backoff(first=10.0, longest=600.0)
@@ -42,6 +51,8 @@ class Kinds:
     """Of the messages of a session up to its watermarks. `known` is None when not all of them are known, or when they are too many."""
 
     known: set[Kind] | None = field(default_factory=set)
+    met: object = None
+    """What the message said from which the last kind came."""
 
     def add(self, kind: Kind | None) -> None:
         """None: of a message that no route is asked for."""
@@ -113,25 +124,52 @@ class Rereads:
             before = 0 if progressed else self._read.get(session_id, (0, now))[0]
             self._read[session_id] = (before + 1, now)
 
+    def told(self) -> Readings:
+        """For another process of this router."""
+        with self._guard:
+            return dict(self._read)
+
+    def learn(self, told: Readings) -> None:
+        with self._guard:
+            later = {each: held for each, held in told.items() if held[1] >= self._read.get(each, held)[1]}
+            self._read = {**self._read, **later}
+
 
 class Remembered:
-    """Which outputs have accepted messages that were given back, in a queue without sessions. Bounded; what is forgotten is sent again."""
+    """Which outputs have accepted messages that were given back, in a queue without sessions. Bounded; what is forgotten is sent again.
+
+    It is believed of an output only where the message would reach it in the same way by the present routes.
+    """
 
     def __init__(self, most: int = 100_000) -> None:
         self._most = most
         self._guard = threading.Lock()
-        self._accepted: OrderedDict[Position, frozenset[str]] = OrderedDict()
+        self._accepted: OrderedDict[Position, Ways] = OrderedDict()
 
-    def note(self, position: Position, outputs: Collection[str]) -> None:
+    def note(self, position: Position, ways: Ways) -> None:
         with self._guard:
-            self._accepted[position] = self._accepted.get(position, frozenset()) | frozenset(outputs)
-            self._accepted.move_to_end(position)
-            while len(self._accepted) > self._most:
-                self._accepted.popitem(last=False)
+            self._note(position, ways)
 
-    def take(self, position: Position) -> frozenset[str]:
-        """It has come again."""
+    def _note(self, position: Position, ways: Ways) -> None:
+        self._accepted[position] = {**self._accepted.get(position, {}), **ways}
+        self._accepted.move_to_end(position)
+        while len(self._accepted) > self._most:
+            self._accepted.popitem(last=False)
+
+    def take(self, position: Position, way: Callable[[str], str]) -> frozenset[str]:
+        """It has come again. `way`: how it reaches an output now."""
         if not self._accepted:
             return frozenset()
         with self._guard:
-            return self._accepted.pop(position, frozenset())
+            had = self._accepted.pop(position, {})
+        return frozenset(output for output, before in had.items() if way(output) == before)
+
+    def told(self) -> Given:
+        """For another process of this router."""
+        with self._guard:
+            return list(self._accepted.items())
+
+    def learn(self, told: Given) -> None:
+        with self._guard:
+            for position, ways in told:
+                self._note(position, ways)

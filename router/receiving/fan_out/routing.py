@@ -8,9 +8,9 @@ from typing import Protocol
 
 from common.bus.ports import Delivery
 from common.cel.filters import FilterFailed
-from common.message import Message
+from common.message import Message, Property
 from router.publishing.awaited import TopicSender
-from router.receiving.fan_out.progress import Kind
+from router.receiving.fan_out.progress import Kind, Kinds
 from router.routes import Poison, explained, named, named_table, unknown
 
 
@@ -69,6 +69,20 @@ def kind_of(delivery: Delivery) -> Kind | None:
         return None
     table = named_table(delivery.message)
     return (topic, None, None) if table is None else (topic, table.schema, table.table)
+
+
+def note_kind(kinds: Kinds, delivery: Delivery) -> None:
+    """Of each delivery that is put into a lane: the kind is asked for only where its properties are none that were met before."""
+    if kinds.known is None:
+        return
+    told = delivery.message.application_properties
+    said = told.get(Property.DESTINATION), told.get(Property.SCHEMA), told.get(Property.TABLE)
+    if kinds.met == said:
+        return
+    kind = kind_of(delivery)
+    kinds.add(kind)
+    if kind is not None and said[0] is not None:
+        kinds.met = said
 
 
 def places(delivery: Delivery, routing: Routing, outputs: Mapping[str, Streams]) -> Poison | Sequence[Place]:

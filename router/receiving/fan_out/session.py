@@ -22,7 +22,7 @@ from router.receiving.fan_out.behind import Behind
 from router.receiving.fan_out.courier import Attempts, Courier, Couriers
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
 from router.receiving.fan_out.progress import Kinds, Led, Position, Rereads
-from router.receiving.fan_out.routing import Place, Streams, kind_of
+from router.receiving.fan_out.routing import Place, Streams, note_kind
 from router.receiving.unpack import in_its_pack
 from router.routes import Poison
 from router.tally import Tally
@@ -137,7 +137,7 @@ class Session:
     def put(self, delivery: Delivery, places: Sequence[Place], had: frozenset[str] = frozenset()) -> None:
         """`had`: outputs that have it already."""
         entry, position = entry_of(delivery), delivery.position
-        self._kinds.add(kind_of(delivery))
+        note_kind(self._kinds, delivery)
         with self._guard:
             for place in places:
                 lane = self.lane(place.output)
@@ -161,7 +161,7 @@ class Session:
 
     def put_poison(self, poison: Poison) -> None:
         """It goes nowhere, whatever the outputs say."""
-        self._kinds.add(kind_of(poison.delivery))
+        note_kind(self._kinds, poison.delivery)
         with self._guard:
             for lane in map(self.lane, self._means.outputs):
                 lane.pin(poison.delivery.position)  # until it is a dead letter: other routes might take it somewhere

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from emulators.servicebus.description import SubscriptionDescription
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import run
+from router.publishing.publisher import REFUSED_IN_A_ROW
 from router.routing.settings import RouteBlock
 from router.settings import RouterSettings
 from router.takeover.follow import Refuse, Take
@@ -254,6 +256,26 @@ def test_an_output_gets_nothing_again_for_an_edit_that_is_not_about_its_changes(
     assert all_of(numbers(emulator, PERSONS)) == list(range(300))
 
 
+def test_an_edit_sends_nothing_again_from_a_queue_without_sessions(
+    emulator: ServiceBusEmulator, far: ServiceBusEmulator
+) -> None:
+    both = to_both(emulator, far, ordering="none", slots=2)
+    renamed = {"outputs": (both.outputs[0].model_copy(update={"name": "river"}),)}
+    river = (RouteBlock.model_validate({"from": ("*",), "to": ("default", "river")}),)
+    put(emulator, [change(PERSONS, number, PERSONS) for number in range(10)], sessions=False)
+    with far.inject(SendsRefused(PERSONS, "amqp:internal-error")), routing(both) as (file, tally):
+        waited_for(lambda: tally.routed[PERSONS] >= 10 and bool(tally.retries))
+        for update in ({"slots": 3}, {"slots": 4, "route": river, **renamed}, {"slots": 5, "route": ()}):
+            edited = both.model_copy(update=update)
+            file.take(edited)
+            waited_for(reloaded(tally, edited))
+            time.sleep(0.5)
+            assert tally.routed[PERSONS] == 10, edited.slots
+        waited_for(lambda: left(emulator) == (0, 0))
+        assert tally.routed[PERSONS] == 10
+    assert all_of(numbers(emulator, PERSONS)) == list(range(10))
+
+
 def test_an_output_that_cannot_be_opened_leaves_the_old_configuration_in_force(
     emulator: ServiceBusEmulator, far: ServiceBusEmulator
 ) -> None:
@@ -359,3 +381,43 @@ def test_a_topic_that_an_edit_creates_again_is_a_warning_that_names_what_is_lost
     assert "subscriptions=sub1" in told[1]
     assert "lost_subscriptions=billing" in told[1]
     assert "offsets set" in told[1]
+
+
+def more_retries(tally: Tally, than: int) -> bool:
+    return tally.retries.total() > than
+
+
+def test_an_edit_gives_messages_that_a_topic_refuses_no_fresh_attempts(emulator: ServiceBusEmulator) -> None:
+    first = settings(emulator, ordering="key", slots=2)
+    put(emulator, [change(PERSONS, number, f"lane/{number % LANES}") for number in range(60)])
+    with emulator.inject(SendsRefused(PERSONS, "amqp:not-allowed")), routing(first) as (file, tally):
+        waited_for(lambda: bool(tally.retries))
+        assert tally.dead_lettered.total() == REFUSED_IN_A_ROW
+        for slots in (3, 4):
+            edited = first.model_copy(update={"slots": slots})
+            file.take(edited)
+            waited_for(reloaded(tally, edited))
+            waited_for(partial(more_retries, tally, tally.retries.total()))
+        assert tally.dead_lettered.total() == REFUSED_IN_A_ROW
+
+
+def test_workers_that_are_replaced_leave_what_they_know_to_the_next(
+    tmp_path: Path, emulator: ServiceBusEmulator
+) -> None:
+    router, file = Router(tmp_path, emulator), tmp_path / "dstream.hcl"
+    try:
+        eventually(lambda: router.said.count("router started") == 2, router)
+        put(emulator, [change(PERSONS, number, f"lane/{number % LANES}") for number in range(90)])
+        with emulator.inject(SendsRefused(PERSONS, "amqp:not-allowed")):
+            eventually(lambda: router.said.count("topic unavailable") >= 2, router)
+            dead = left(emulator)[1]
+            assert dead <= 2 * REFUSED_IN_A_ROW
+            file.write_text(file.read_text().replace("sessions = 2", "sessions = 3"))
+            eventually(lambda: "configuration reloaded" in router.said, router)
+            eventually(lambda: router.said.count("topic unavailable") >= 3, router)
+            assert left(emulator)[1] == dead
+        router.process.terminate()
+        assert router.wait() == 0
+    finally:
+        router.process.kill()
+        router.process.wait()

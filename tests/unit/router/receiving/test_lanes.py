@@ -15,7 +15,7 @@ from router.receiving.fan_out import lanes, session
 from router.receiving.fan_out.behind import FORGOTTEN, Behind
 from router.receiving.fan_out.courier import AGAIN, PATIENCE, REST, Attempts, Courier, EventBell
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
-from router.receiving.fan_out.progress import Remembered, read, written
+from router.receiving.fan_out.progress import Remembered, Rereads, read, written
 from router.routes import Poison
 from router.tally import Tally
 from tests.fakes.bus import FakeDelivery, Held
@@ -222,8 +222,26 @@ def test_a_state_is_read_as_it_was_written_without_outputs_that_are_gone() -> No
 def test_what_is_remembered_without_sessions_is_bounded() -> None:
     remembered = Remembered(most=2)
     for number in range(3):
-        remembered.note((number, 0), ["a"])
-    assert [remembered.take((number, 0)) for number in range(3)] == [frozenset(), {"a"}, {"a"}]
+        remembered.note((number, 0), {"a": "so"})
+    assert [remembered.take((number, 0), lambda _: "so") for number in range(3)] == [frozenset(), {"a"}, {"a"}]
+
+
+def test_what_an_output_has_by_another_way_is_sent_again() -> None:
+    remembered, successor = Remembered(), Remembered()
+    remembered.note((1, 0), {"a": "here", "b": "here"})
+    successor.learn(remembered.told())
+    assert successor.take((1, 0), {"a": "here", "b": "there"}.__getitem__) == {"a"}
+    assert successor.take((1, 0), lambda _: "here") == frozenset()
+
+
+def test_a_successor_reads_no_session_again_that_was_just_read() -> None:
+    rereads, successor = Rereads(), Rereads()
+    rereads.begin("s", 100.0)
+    successor.begin("t", 100.0)
+    successor.learn(rereads.told())
+    assert not successor.due("s", 105.0)
+    assert not successor.due("t", 105.0)
+    assert successor.due("s", 111.0)
 
 
 def test_one_line_says_that_an_output_is_behind_and_one_that_it_is_level() -> None:
