@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,6 +21,14 @@ class Unread:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}" if not self.hint else f"{self.what}: {self.why.rstrip('.')}: {self.hint}"
+
+
+def by_cause(unread: Sequence[Unread]) -> list[Unread]:
+    """Those with the same cause as one: what is away makes many parts unreadable."""
+    parts: dict[tuple[str, str | None], list[str]] = {}
+    for each in unread:
+        parts.setdefault((each.why, each.hint), []).append(each.what)
+    return [Unread(", ".join(dict.fromkeys(whats)), why, hint) for (why, hint), whats in parts.items()]
 
 
 def read_or(unread: list[Unread], what: str, read: Callable[[], _T], otherwise: _T) -> _T:

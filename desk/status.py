@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from common.errors import DStreamError, TransientError
 from common.in_time import begun
 from common.unread import Unread, read_or
 from desk.importing import imported
+from desk.remedies import in_database
 
 if TYPE_CHECKING:
     from common.bus.ports import Bus, EntityManager
@@ -93,14 +94,17 @@ def tables_of(
 
 
 def late_capture(settings: Any) -> Explanation | None:
-    """Why capture is stopped or behind. None while it keeps up, and where that cannot be read: then the tables cannot be either."""
+    """Why capture is stopped or behind, with what to run where. None while it keeps up, and where that cannot be read: then the tables cannot be
+    either."""
     if settings is None:
         return None
     try:
         found = capture_of(settings)
     except DStreamError:
         return None
-    return found if found is not None and found.state.value in _LATE else None
+    if found is None or found.state.value not in _LATE:
+        return None
+    return replace(found, hint=in_database(found.hint, settings.db.database))
 
 
 def capture_of(settings: Any, kept: Kept | None = None) -> Explanation | None:

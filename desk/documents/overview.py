@@ -13,13 +13,14 @@ class Trouble(Document):
     """Something that a person should look at."""
 
     severity: Literal["warning", "critical"]
-    what: str = Field(description="What it concerns: a table, a topic, a process, SQL Server.")
+    what: str = Field(description="What is wrong, in a sentence.")
     cause: str
     remedy: str | None = None
     since: str | None = Field(default=None, description="When this console saw it first, in UTC.")
     table: str | None = None
     entity: str | None = Field(default=None, description="An entity, as `entity` of the explorer.")
-    alert: str | None = Field(default=None, description="The alert that reports the same.")
+    alert: str | None = Field(default=None, description="The alert that reports the same once it has lasted.")
+    alert_after_seconds: int | None = Field(default=None, description="How long it lasts until that alert fires.")
 
 
 class Entity(Document):

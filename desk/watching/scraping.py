@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
+from common.clock import SteadyClock, steady
 from common.errors import DStreamError
 from common.in_time import begun
 from common.observability.metrics import Reading, readings
@@ -23,6 +24,9 @@ Stage = Literal["ingester", "router", "unknown"]
 _MOST = 64
 """Ports that are read."""
 _ALL_SECONDS = 4 * SECONDS
+_STARTING = "starting:"
+_STARTING_SECONDS, _UNREACHED_SECONDS = 300.0, 120.0
+"""A start with Spark takes most of a minute."""
 _TEXT = 2_000
 """Characters of a readiness that are shown."""
 
@@ -45,7 +49,8 @@ NAMES = frozenset(
 @dataclass(frozen=True, slots=True)
 class Scraped:
     """One process. `states`, `lags`, `changes`: by table. `away`: (output, topic) that accept
-    nothing. `fills`: used shares of storage, by entity as the router names it. `stopped`: sessions that stand at a poison message."""
+    nothing. `fills`: used shares of storage, by entity as the router names it. `stopped`: sessions that stand at a poison message. `starting`: it
+    is not ready, or not reached, as at a start, and this has not lasted for long."""
 
     process: Process
     states: Mapping[str, str] = field(default_factory=dict)
@@ -54,14 +59,20 @@ class Scraped:
     away: Sequence[tuple[str, str]] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
     stopped: int = 0
+    starting: bool = False
 
 
 class Scraper:
     """`urls`: as `http://ingester:8080`. `stages`: whose ports they are, where that is known. Raises ConfigurationError for one that cannot be
     right."""
 
-    def __init__(self, urls: Sequence[str], stages: Mapping[str, Stage] | None = None) -> None:
+    def __init__(
+        self, urls: Sequence[str], stages: Mapping[str, Stage] | None = None, *, clock: SteadyClock = steady
+    ) -> None:
         self._places = list(dict.fromkeys(place_of(url) for url in urls))
+        self._clock = clock
+        self._begun = clock()
+        self._starts: dict[str, float] = {}
         self._stages = {place_of(url): stage for url, stage in (stages or {}).items()}
         self._seen: dict[str, Stage] = {}
 
@@ -88,11 +99,23 @@ class Scraper:
     def _named(self, scraped: Scraped, known: Stage) -> Scraped:
         """One that is not reached is what it was, or what it should be."""
         process = scraped.process
+        scraped = replace(scraped, starting=self._starting(process))
         if process.stage != "unknown":
             self._seen[process.address] = process.stage
             return scraped
         stage = self._seen.get(process.address, known)
         return replace(scraped, process=process.model_copy(update={"stage": stage}))
+
+    def _starting(self, process: Process) -> bool:
+        """One that was reached once and is no longer has ended, and does not start."""
+        now = self._clock()
+        if not process.reached:
+            self._starts.pop(process.address, None)
+            return process.address not in self._seen and now - self._begun < _UNREACHED_SECONDS
+        if process.ready is not False or not (process.text or "").startswith(_STARTING):
+            self._starts.pop(process.address, None)
+            return False
+        return now - self._starts.setdefault(process.address, now) < _STARTING_SECONDS
 
 
 def _unreached(address: str, why: str) -> Scraped:

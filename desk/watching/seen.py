@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # a router is installed without the ingester's packages
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`queue_grows`: whether it has grown for minutes. `scrapes`: whether this console knows any health port. `unwatched`:
-    stages of the configuration whose health port it does not know."""
+    """`database`: where T-SQL is run. `queue_grows`: whether it has grown for minutes. `scrapes`: whether this console knows any health port.
+    `unwatched`: stages of the configuration whose health port it does not know."""
 
     tables: Sequence[Table] = ()
     queue: Entity | None = None
@@ -31,3 +31,4 @@ class Seen:
     scrapes: bool = False
     unwatched: Sequence[str] = ()
     missing: Sequence[NoSubscription] = ()
+    database: str = ""

@@ -11,7 +11,9 @@ from typing import Literal
 
 from desk.documents.overview import Trouble
 from desk.documents.tables import Table
+from desk.remedies import in_database
 from desk.watching import troubles_beside
+from desk.watching.alerts import after
 from desk.watching.seen import Seen
 
 LAG_SECONDS = 900.0
@@ -26,8 +28,10 @@ _ORDER: Mapping[Severity, int] = {"critical": 0, "warning": 1}
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A trouble that tables have. `cause`: of a table that has it; None for one that has not. `together`: the cause of many."""
+    """A trouble that tables have. `title`: of one table, and of many. `cause`: of a table that has it; None for one that has not. `together`: the
+    cause of many."""
 
+    title: tuple[str, str]
     severity: Severity
     alert: str | None
     cause: Callable[[Table], str | None]
@@ -36,8 +40,14 @@ class _Kind:
 
 
 def troubles(seen: Seen) -> list[Trouble]:
-    found = [*troubles_beside.troubles(seen), *_of_tables(_in_danger(seen))]
-    return sorted(found, key=lambda trouble: _ORDER[trouble.severity])
+    found = [*troubles_beside.troubles(seen), *_of_tables(_in_danger(seen), starting=_starting(seen))]
+    placed = [
+        each.model_copy(
+            update={"remedy": in_database(each.remedy, seen.database), "alert_after_seconds": after(each.alert)}
+        )
+        for each in found
+    ]
+    return sorted(placed, key=lambda trouble: _ORDER[trouble.severity])
 
 
 def _in_danger(seen: Seen) -> Sequence[Table]:
@@ -52,8 +62,15 @@ def _in_danger(seen: Seen) -> Sequence[Table]:
     ]
 
 
-def _of_tables(tables: Sequence[Table]) -> Iterator[Trouble]:
+def _starting(seen: Seen) -> bool:
+    """Whether an ingester has just begun: it takes locks when it is ready."""
+    return any(each.starting and each.process.stage == "ingester" for each in seen.processes)
+
+
+def _of_tables(tables: Sequence[Table], *, starting: bool) -> Iterator[Trouble]:
     for kind in _KINDS:
+        if starting and kind.cause is _nobody:
+            continue
         yield from _of_kind(kind, [(table, cause) for table in tables if (cause := kind.cause(table)) is not None])
 
 
@@ -62,7 +79,7 @@ def _of_kind(kind: _Kind, having: Sequence[tuple[Table, str]]) -> Iterator[Troub
         for table, cause in having:
             yield Trouble(
                 severity=kind.severity,
-                what=table.table,
+                what=kind.title[0].format(table.table),
                 cause=cause,
                 remedy=kind.remedy,
                 table=table.table,
@@ -73,7 +90,7 @@ def _of_kind(kind: _Kind, having: Sequence[tuple[Table, str]]) -> Iterator[Troub
     names = ", ".join(table.table for table, _ in having[:_NAMED])
     yield Trouble(
         severity=kind.severity,
-        what=f"{len(having)} tables",
+        what=kind.title[1].format(f"{len(having):,} tables"),
         cause=f"{kind.together}: {names} and {len(having) - _NAMED} more",
         remedy=kind.remedy,
         alert=kind.alert,
@@ -161,10 +178,11 @@ def _paused_by(table: Table) -> str:
     return f"it was paused at {table.pause.at} by {table.pause.by}{reason}"
 
 
-_LENGTHEN = "find out why it is behind; meanwhile lengthen the retention (sys.sp_cdc_change_job 'cleanup', @retention = MINUTES)"
+_LENGTHEN = "find out why it is behind; meanwhile lengthen the retention: `EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = MINUTES`"
 
 _KINDS = (
     _Kind(
+        ("{} may lose changes", "{} may lose changes"),
         "critical",
         "DStreamHeadroomNearlyGone",
         _nearly_gone,
@@ -172,6 +190,7 @@ _KINDS = (
         _LENGTHEN,
     ),
     _Kind(
+        ("{} has lost changes", "{} have lost changes"),
         "critical",
         "DStreamTableStopped",
         _gap,
@@ -179,6 +198,7 @@ _KINDS = (
         "decide whether to go on without them: set on_gap, move the offset, or take a snapshot",
     ),
     _Kind(
+        ("{} has stopped", "{} have stopped"),
         "critical",
         "DStreamTableStopped",
         _stopped,
@@ -186,6 +206,7 @@ _KINDS = (
         "the ingester's log has a line `table stopped` with the cause; correct it, and restart the ingester",
     ),
     _Kind(
+        ("Nobody reads {}", "Nobody reads {}"),
         "critical",
         "DStreamTableWithoutOwner",
         _nobody,
@@ -193,14 +214,23 @@ _KINDS = (
         "start an ingester; if one runs, its log and its /readyz say why it takes no lock",
     ),
     _Kind(
+        ("{} is paused, and may lose changes", "{} are paused, and may lose changes"),
         "critical",
         "DStreamHeadroomLow",
         _paused_too_long,
         "they are paused, and cleanup comes near, or has passed their offsets",
         "resume the table (dstream resume); if its changes are gone, its error then says how to go on: move the offset, and take a snapshot",
     ),
-    _Kind("warning", "DStreamHeadroomLow", _getting_low, "less than a quarter of the retention is left", _LENGTHEN),
     _Kind(
+        ("Cleanup comes near to {}", "Cleanup comes near to {}"),
+        "warning",
+        "DStreamHeadroomLow",
+        _getting_low,
+        "less than a quarter of the retention is left",
+        _LENGTHEN,
+    ),
+    _Kind(
+        ("{} is behind", "{} are behind"),
         "warning",
         "DStreamLagHigh",
         _lag,
@@ -208,12 +238,27 @@ _KINDS = (
         "compare lag and throughput: give the ingester more slots, or find out what holds it (queue, server, a large transaction)",
     ),
     _Kind(
+        ("{} cannot be found", "{} cannot be found"),
         "warning",
         "DStreamTableAbsent",
         _absent,
         "they are missing, or not under Change Data Capture",
         "enable Change Data Capture for the table, or remove it from the configuration",
     ),
-    _Kind("warning", None, _problem, "they have a problem", None),
-    _Kind("warning", "DStreamTablePaused", _paused, "they are paused", "resume the table when the reason is gone"),
+    _Kind(
+        ("{} cannot be read as it is", "{} cannot be read as they are"),
+        "warning",
+        None,
+        _problem,
+        "they have a problem",
+        None,
+    ),
+    _Kind(
+        ("{} is paused", "{} are paused"),
+        "warning",
+        "DStreamTablePaused",
+        _paused,
+        "they are paused",
+        "resume the table when the reason is gone",
+    ),
 )

@@ -222,6 +222,7 @@ class StoresWatching:
             scrapes=self._processes is not None,
             unwatched=self._console.unwatched,
             missing=topics.value.missing,
+            database=self._console.names.database,
         )
         at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         found = self._dated(troubles(seen), at)

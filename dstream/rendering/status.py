@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from common.bus.depths import Depth
+from common.unread import by_cause
 from desk.status import Status
 from dstream.rendering.columns import duration, or_dash, table
 
@@ -35,7 +36,7 @@ def status_lines(status: Status) -> list[str]:
     if (capture := status.capture) is not None:
         problems.append(f"problem: {capture.text}" + ("" if capture.hint is None else f" ({capture.hint})"))
     problems += [f"problem: {each.text} ({each.remedy})" for each in status.missing]
-    unknown = [f"unknown: {each}" for each in status.unread]
+    unknown = [f"unknown: {each}" for each in by_cause(status.unread)]
     sections += [part for part in (paused, problems, unknown) if part]
     return [line for part in sections for line in ("", *part)][1:]
 

@@ -12,6 +12,7 @@ from importlib import metadata
 from desk.documents.overview import Entity, Overview, Owner, Process, Trouble, Unacknowledged
 from desk.documents.shape import Unknown
 from desk.documents.tables import History, Lag, Offset, Point, Table, TableSnapshot
+from desk.watching.alerts import after
 from tests.fakes.desk.world import DATABASE, NAMESPACE, RETENTION, SERVER, Row, World
 
 _PROBLEM = (
@@ -19,11 +20,12 @@ _PROBLEM = (
     "run `GRANT SELECT ON SCHEMA::cdc TO dstream`"
 )
 _GAP = "cleanup has removed changes that were not sent: 2 h 10 min of them are lost"
+_TITLES = {"stopped": "{} has stopped", "gap": "{} has lost changes", "behind": "{} is behind"}
 _TROUBLES = {
     "stopped": (
         "DStreamTableStopped",
         "the login may not select from cdc.dbo_Persons_CT, and nobody reads the table",
-        "grant it, and restart the ingester: `GRANT SELECT ON SCHEMA::cdc TO dstream`",
+        "grant it, and restart the ingester: `USE [shop]; GRANT SELECT ON SCHEMA::cdc TO dstream`",
     ),
     "gap": (
         "DStreamChangesLost",
@@ -114,7 +116,7 @@ class FakeWatching:
         found = [
             Trouble(
                 severity="critical" if table.state in ("stopped", "gap") else "warning",
-                what=table.table,
+                what=_TITLES[table.state].format(table.table),
                 cause=_TROUBLES[table.state][1]
                 or f"it is {table.lag.seconds / 60 if table.lag else 0:.0f} minutes behind; "
                 f"{table.lag.changes if table.lag else 0:,} changes wait",
@@ -122,6 +124,7 @@ class FakeWatching:
                 since=self.world.text(-900),
                 table=table.table,
                 alert=_TROUBLES[table.state][0],
+                alert_after_seconds=after(_TROUBLES[table.state][0]),
             )
             for table in tables
             if table.state in _TROUBLES
@@ -131,11 +134,12 @@ class FakeWatching:
             found.append(
                 Trouble(
                     severity="warning",
-                    what="queue ingest-queue",
+                    what="Dead letters wait in queue ingest-queue",
                     cause=f"{dead:,} dead letters wait for a person",
                     remedy="look at their reasons; correct the cause, and replay them",
                     entity="queue",
                     alert="DStreamDeadLettersWait",
+                    alert_after_seconds=after("DStreamDeadLettersWait"),
                 )
             )
         return found

@@ -68,11 +68,17 @@ export function failure(error, { key = "failure" } = {}) {
   return notice("bad", error.message, null, { remedy: error.remedy, urgent: true, key });
 }
 
-/** What could not be read: everything else is right without it. */
+/** What could not be read: everything else is right without it. Those with the same cause are one. */
 export function unknowns(list) {
   if (!list?.length) return null;
+  const causes = new Map();
+  for (const each of list) {
+    const same = causes.get(`${each.text} ${each.remedy}`);
+    if (same) same.parts.push(each.what);
+    else causes.set(`${each.text} ${each.remedy}`, { ...each, parts: [each.what] });
+  }
   return h("div", { key: "unknowns", class: "stack" },
-    list.map((each) => notice("none", `Not known: ${each.what}`, each.text, { remedy: each.remedy })));
+    [...causes.values()].map((each) => notice("none", `Not known: ${each.parts.join(", ")}`, each.text, { remedy: each.remedy })));
 }
 
 export function empty(text, more = null) {

@@ -26,7 +26,7 @@ function page(overview, history) {
   return [
     h("h1", { class: "unseen", tabindex: "-1", key: "title" }, "Now"),
     troubles.length ? wrong(troubles) : calm(overview),
-    unknowns(overview.unknown),
+    unknowns(overview.unknown.filter((each) => !troubles.some((trouble) => trouble.cause === each.text))),
     way(overview),
     figures(overview),
     charts(history),
@@ -71,7 +71,13 @@ function troubleItem(trouble) {
       trouble.remedy ? h("p", { class: "remedy" }, h("strong", {}, "What to do: "), prose(trouble.remedy)) : null,
       h("p", { class: "trouble-foot" }, h("span", { class: "actions" }, ways(trouble)),
         trouble.since ? h("span", { class: "muted" }, "since ", when(trouble.since)) : null,
-        trouble.alert ? h("span", { class: "muted" }, `alert ${trouble.alert}`) : null)));
+        trouble.alert ? h("span", { class: "muted" }, alertWords(trouble)) : null)));
+}
+
+/** An alert that waits longer than this has lasted is one that fires later. */
+function alertWords({ alert, alert_after_seconds: after, since }) {
+  const lasted = since ? (Date.now() - moment(since)) / 1000 : 0;
+  return after > lasted ? `alert ${alert} after ${duration(after)}` : `alert ${alert}`;
 }
 
 /** The buttons that lead to where it can be fixed. */

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from common.clock import SteadyTime
 from common.errors import ConfigurationError
 from common.names import TableName
 from common.observability.health import HealthEndpoint
@@ -86,6 +87,34 @@ def test_nobody_there_is_a_process_that_is_not_reached() -> None:
     [found] = Scraper([f"http://127.0.0.1:{_free_port()}"]).look([])
     assert (found.process.reached, found.process.stage) == (False, "unknown")
     assert "Connection refused" in (found.process.text or "")
+
+
+def test_a_start_looks_like_one_for_some_minutes_and_a_death_does_not() -> None:
+    now = [0.0]
+    port, stats = _free_port(), IngesterStats([A])
+    scraper = Scraper([f"127.0.0.1:{port}"], {f"127.0.0.1:{port}": "ingester"}, clock=lambda: SteadyTime(now[0]))
+
+    def starting() -> bool:
+        [found] = scraper.look([])
+        return found.starting
+
+    assert starting()
+    now[0] = 121.0
+    assert not starting()
+    endpoint = HealthEndpoint(
+        HealthSettings(host="127.0.0.1", port=port),
+        alive=lambda: None,
+        ready=stats.ready,
+        samples=lambda: ingester_samples(stats, CaptureFigures()),
+    )
+    with endpoint:
+        assert starting()
+        now[0] += 301.0
+        assert not starting()
+        stats.connected(True)
+        assert not starting()
+    now[0] = 0.0
+    assert not starting()
 
 
 @contextmanager

@@ -82,8 +82,8 @@ def test_a_look_has_everything_and_a_request_asks_nobody(world: World, watching:
     assert (overview.server, overview.database, overview.namespace) == ("db-1", "shop", "ns.servicebus.windows.net")
     assert (overview.complete, overview.states, overview.tables) == (True, {"idle": 1}, 1)
     assert [(each.what, each.severity) for each in overview.troubles] == [
-        ("queue ingest", "warning"),
-        ("s.d.persons.events/sub1", "warning"),
+        ("Dead letters wait in queue ingest", "warning"),
+        ("Dead letters wait in s.d.persons.events/sub1", "warning"),
     ]
     assert all(each.since is not None for each in overview.troubles)
     assert [each.entity for each in watching.entities()] == ["queue", "topic/s.d.persons.events/sub1"]
@@ -110,7 +110,7 @@ def test_those_who_wait_for_news_are_woken_by_it(world: World, watching: StoresW
 def test_a_store_that_is_away_leaves_the_tables_and_is_a_trouble(world: World, watching: StoresWatching) -> None:
     _until(lambda: len(watching.tables()) == 1)
     world.away = TransientError("cannot connect", hint="see whether the server is up")
-    _until(lambda: any(each.what == "tables unknown" for each in watching.overview().troubles))
+    _until(lambda: any(each.what == "Tables cannot be read" for each in watching.overview().troubles))
     assert [each.table for each in watching.tables()] == ["dbo.Persons"]
     overview = watching.overview()
     assert not overview.complete
