@@ -153,7 +153,7 @@ def _origin(node: Any, rendered: Rendered, data: Any) -> tuple[Written | None, b
         return None, False
     if not isinstance(node, StringRule | HeredocTemplateRule):
         return None, True  # a marker without quotes: no other text has none
-    meta, text = node.to_lark().meta, rendered.text
+    meta, text = _meta(node), rendered.text
     before = text.rfind("\n", 0, meta.start_pos) + 1
     source = text[meta.start_pos : meta.end_pos]
     if rendered.holds_marker(text[before : meta.end_pos]):
@@ -162,8 +162,13 @@ def _origin(node: Any, rendered: Rendered, data: Any) -> tuple[Written | None, b
 
 
 def _line(node: Any) -> int:
-    """The line a node begins on. python-hcl2 keeps it on the tree it was made from."""
-    return int(node.to_lark().meta.line)
+    """The line a node begins on."""
+    return int(_meta(node).line)
+
+
+def _meta(node: Any) -> Any:
+    """Where a node stands. `to_lark().meta` is the same, but makes the whole tree again, of each block inside of each."""
+    return node._meta
 
 
 def _key(element: ObjectElemRule, rendered: Rendered) -> str:
