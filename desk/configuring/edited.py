@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from difflib import unified_diff
 from typing import Protocol
 
-from common.errors import ConfigurationError, DStreamError
+from common.errors import ConfigurationError, DStreamError, TransientError
 from common.names import TableName
 from common.observability import logs
 from desk.configuring import outputs, secrets, sources
@@ -25,6 +25,7 @@ from desk.configuring.revisions import Revisions
 from desk.configuring.taken_over import Of, sentence
 from desk.desk import Actor, Conflict
 from desk.documents.configuring import Configuration, Edit, Output, OutputOrder, Revision, Source, SourceOrder
+from desk.patience import given_up
 
 _BUSY_SECONDS = 10.0
 _WITHHELD = "# The file is not shown: while it cannot be read, nobody knows where its secrets are.\n"
@@ -189,10 +190,22 @@ class EditedConfiguration:
             self._revisions.forget_undone(present)
             self._revisions.add(shown, seen.text, text, secrets=held)
             try:
+                if given_up():  # the console has answered that there was no answer
+                    raise Conflict("changing the configuration: it took too long, and was not made", hint="try again")
                 self._place.write(text.encode(), seen)
             except Conflict:
                 self._revisions.take_out(shown)
                 raise
+            except TransientError:
+                if not self._came(text):
+                    raise
+
+    def _came(self, text: str) -> bool:
+        """After a write without an answer: whether it was made all the same."""
+        try:
+            return self._place.read().data == text.encode()
+        except DStreamError:
+            return False
 
     def _exposed(self, content: Content, text: str) -> list[str]:
         """A text that cannot be read hides nothing that is known: a person who undoes it must know."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from desk.console.refusals import Busy, Overdue
+from desk.patience import waited_for
 
 T = TypeVar("T")
 
@@ -90,6 +92,12 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
         future.set_result(result)
 
 
+def _called(until: float, call: Callable[[], T]) -> T:
+    """So that a change which is overdue can refuse to be made."""
+    with waited_for(until):
+        return call()
+
+
 @dataclass(frozen=True, slots=True)
 class Calls:
     """One pool a kind."""
@@ -104,7 +112,8 @@ class Calls:
         """What `call` returns or raises. Raises Busy or Overdue, with the hint `overdue`; a call that has begun goes on, and keeps its thread
         until it ends."""
         pool = self.pools[kind]
-        future = pool.submit(partial(call, *given, **named))
+        until = time.monotonic() + pool.bounds.within
+        future = pool.submit(partial(_called, until, partial(call, *given, **named)))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), pool.bounds.within)
         except TimeoutError:
