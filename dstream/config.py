@@ -97,8 +97,9 @@ class _Recorded(Mapping[str, str]):
 def judge(text: str, path: str | Path, environ: Mapping[str, str]) -> list[str]:
     """What is worth saying of a file that is to be written, such as variables that are not set in this process: the stages may have them.
 
-    Opens no file that it names. Raises ConfigurationError with every problem of either stage. Shows no part of what a variable holds: of a
-    complaint with one, which is not the same without the variables, only the line is said.
+    A file without a block for the router is the ingester's alone. Opens no file that it names. Raises ConfigurationError with every problem of
+    either stage. Shows no part of what a variable holds: of a complaint with one, which is not the same without the variables, only the line is
+    said.
     """
     used = _Recorded(environ)
     wrong, told, unset = _judged(text, path, used, "refuse")
@@ -126,13 +127,15 @@ def _judged(
     """Problems, remarks by line, and variables that are not set."""
     document = parsed(text, path, environ)
     first = ingester.settings.from_document(document, unset=unset)
-    second = (
-        router.settings.from_document(document)
-        if unset == "refuse"
-        else router.settings.bind_block(document, unset=unset)
-    )
-    found = first.problems + second.problems + document.problems(BLOCKS)
-    remarks = [*(first.value.remarks if first.value else ()), *(second.value.remarks if second.value else ())]
+    found, remarks = first.problems + document.problems(BLOCKS), list(first.value.remarks if first.value else ())
+    if document.block(*ROUTER) is not None:
+        second = (
+            router.settings.from_document(document)
+            if unset == "refuse"
+            else router.settings.bind_block(document, unset=unset)
+        )
+        found = first.problems + second.problems + document.problems(BLOCKS)
+        remarks += second.value.remarks if second.value else ()
     return (
         [each for each in found if each.missing is None],
         [(each.line, f"{each.event}: {each.setting} ({each.hint})") for each in remarks],
