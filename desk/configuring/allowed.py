@@ -106,7 +106,7 @@ class Allowed:
 
 
 def too_much(asked: Any) -> str | None:
-    """Why an order is larger than anybody needs; None if it is not. Each name costs a reading of the whole file."""
+    """Why an order is larger than anybody needs; None if it is not. Each name costs a reading of its block."""
     size, names, level = 0, 0, [asked]
     for _ in range(_DEEPEST + 1):
         inner = list[Any]()

@@ -59,16 +59,18 @@ def put_output(draft: Draft, order: OutputOrder, *, new: bool, allowed: Allowed)
     moves = {} if block is None or _type_of(block) == order.type else {_TYPE: order.type}
     wrong += allowed.problems(model, block, {**settings, **moves}, f"router.output.{name}")
     refused(wrong)
-    if present is None:
-        others = list(draft.paths(router, "output"))
-        made = new_block("output", name, model, {_TYPE: order.type, **settings})
-        draft.add_block(router, made, behind=others[-1] if others else None, apart=True)
-    else:
-        if _type_of(draft.block(present)) != order.type:
-            draft.put(present, _TYPE, order.type)
-        apply_settings(draft, present, model, settings)
-    if order.routes is not None:
-        _put_routes(draft, router, name, order.routes)
+    with draft.together():
+        if present is None:
+            others = list(draft.paths(router, "output"))
+            made = new_block("output", name, model, {_TYPE: order.type, **settings})
+            draft.add_block(router, made, behind=others[-1] if others else None, apart=True)
+        else:
+            with draft.alone(present) as (part, path):
+                if moves:
+                    part.put(path, _TYPE, order.type)
+                apply_settings(part, path, model, settings)
+        if order.routes is not None:
+            _put_routes(draft, router, name, order.routes)
     waits = ["an output of type console is for one process: it waits for a restart while router.workers are several"]
     return [*(waits if order.type == _ONE_PROCESS else []), *sent(model, settings), *_remarks(draft, router, name)]
 

@@ -166,8 +166,12 @@ def _came(changes: list[Change], present: Content) -> list[Change]:
 def difference(old: str, new: str) -> tuple[_Piece, ...]:
     """From `new` to `old`, by lines."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    least = min(len(before), len(after))
+    first = next((number for number in range(least) if before[number] != after[number]), least)
+    same = next((number for number in range(least - first) if before[-1 - number] != after[-1 - number]), least - first)
+    before, after = before[first : len(before) - same], after[first : len(after) - same]
     steps = SequenceMatcher(None, after, before, autojunk=False).get_opcodes()
-    return tuple((a, b, "".join(before[c:d])) for kind, a, b, c, d in steps if kind != "equal")
+    return tuple((a + first, b + first, "".join(before[c:d])) for kind, a, b, c, d in steps if kind != "equal")
 
 
 def taken_back(new: str, back: Sequence[_Piece]) -> str:

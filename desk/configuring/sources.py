@@ -86,12 +86,14 @@ def put_source(draft: Draft, order: SourceOrder, *, new: bool, allowed: Allowed)
     wrong += allowed.problems(TableOverride, present, settings, f"the override of {name}")
     refused(wrong)
     warnings = _warnings_of(draft, ingester, meant)
-    if new:
-        _list_entry(draft, ingester, name)
-    if settings and override is not None:
-        apply_settings(draft, override, TableOverride, settings)
-    elif any(each is not None for each in settings.values()):
-        _add_override(draft, ingester, new_block("overrides", None, TableOverride, {_NAME: name, **settings}))
+    with draft.together():
+        if new:
+            _list_entry(draft, ingester, name)
+        if settings and override is not None:
+            with draft.alone(override) as (part, path):
+                apply_settings(part, path, TableOverride, settings)
+        elif any(each is not None for each in settings.values()):
+            _add_override(draft, ingester, new_block("overrides", None, TableOverride, {_NAME: name, **settings}))
     return warnings
 
 
@@ -103,6 +105,11 @@ def remove_source(draft: Draft, name: str) -> list[str]:
     override = _override(draft, ingester, meant)
     if listed is None and override is None:
         raise NotFound(f"removing {name}: no such entry in ingester.tables")
+    with draft.together():
+        return _removed(draft, ingester, meant, listed, override)
+
+
+def _removed(draft: Draft, ingester: Path, meant: Entry, listed: int | None, override: Path | None) -> list[str]:
     if listed is not None:
         tables = draft.path(ingester, "tables")
         assert tables is not None

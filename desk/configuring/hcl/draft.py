@@ -1,11 +1,16 @@
 """A configuration while it is edited. After each step the new text is parsed: it must differ in what was asked for, and in nothing else.
 
+Steps inside one block are checked on its own text, and steps that belong together once at their end, because a long file takes a second to parse.
+
 Refuses every edit for which that is not so, and then has changed nothing: the file is better edited by hand than nearly right.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +26,7 @@ Path = tuple[int, ...]
 """A block or setting: its number in the block around it, after that one's own path."""
 
 Entries = tuple[Setting | Inner, ...]
+_Read = tuple[Original, Structure, Inner]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,11 @@ class NewBlock:
 class Draft:
     """`raw`: the file as it is now."""
 
-    def __init__(self, raw: str, path: str) -> None:
+    def __init__(self, raw: str, path: str, *, part_of: Draft | None = None) -> None:
+        """`part_of`: of which `raw` is an entry with its indentation."""
         self._path = path
+        self._part_of = part_of
+        self._unchecked = 0
         self._original, self._structure, self._document = self._read(raw)
 
     @property
@@ -68,6 +77,45 @@ class Draft:
     def path(self, within: Path, *names: str, label: str | None = None) -> Path | None:
         """Of the first entry with one of these names and this label."""
         return next((each for each in self.paths(within, *names) if self.at(each).label == label), None)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Steps that are checked at the end, where this raises PermanentError. Until then nobody knows the lines of entries."""
+        self._unchecked += 1
+        yield  # a draft that was left in the middle is of no use to anybody
+        self._unchecked -= 1
+        if not self._unchecked:
+            intended = self._document
+            self._original, self._structure, self._document = self._checked(self.raw, intended)
+
+    @contextmanager
+    def alone(self, path: Path) -> Iterator[tuple[Draft, Path]]:
+        """An entry as a draft of its own, and its path there, for several steps. In the end it is put back, where this raises PermanentError."""
+        entry = self._structure.at(path)
+        text = self._original.text
+        begin = text.rfind("\n", 0, entry.start) + 1
+        if text[begin : entry.start].strip(" \t") or text[entry.end - 1] == "\n":
+            yield self, path
+            return
+        at = self._original.at
+        before = self.raw[at[begin] : at[entry.end]]
+        part = Draft(before, self._path, part_of=self)
+        yield part, (0,)
+        if part.raw != before:
+            self._put_back(path, part, begin, entry.end)
+
+    def _put_back(self, path: Path, part: Draft, begin: int, end: int) -> None:
+        *within, number = path
+        (entry,) = part.document.entries
+        intended = self._changed(tuple(within), lambda entries: (*entries[:number], entry, *entries[number + 1 :]))
+        comments = self._structure.comments
+        kept = [
+            *(self._comment(start, stop) for start, stop in comments if stop <= begin),
+            *(part._comment(start, stop) for start, stop in part._structure.comments),
+            *(self._comment(start, stop) for start, stop in comments if start >= end),
+        ]
+        at = self._original.at
+        self._step(self.raw[: at[begin]] + part.raw + self.raw[at[end] :], intended, kept)
 
     def put(self, within: Path, name: str, value: Any) -> None:
         """Set a setting of a block, changing as little of its value as possible."""
@@ -175,27 +223,58 @@ class Draft:
     def _apply(self, splices: Sequence[Splice], intended: Inner, within: tuple[int, int] = (0, 0)) -> None:
         """Take a step, or raise PermanentError. `within`: where comments go together with what they stand in."""
         comments = [
-            self._original.text[start:end].rstrip("\n")
+            self._comment(start, end)
             for start, end in self._structure.comments
             if not (within[0] <= start and end <= within[1])
         ]
-        try:
-            original, found, read = self._read(self._original.with_splices(splices))
-        except (PermanentError, ConfigurationError):
-            raise _not_so() from None
-        kept = [original.text[start:end].rstrip("\n") for start, end in found.comments]
-        if not read.same(intended) or kept != comments:
+        self._step(self._original.with_splices(splices), intended, comments)
+
+    def _step(self, raw: str, intended: Inner, comments: Sequence[str]) -> None:
+        if self._unchecked:
+            original, found, read = self._half_checked(raw, intended)
+        else:
+            original, found, read = self._checked(raw, intended)
+        if [original.text[start:end].rstrip("\n") for start, end in found.comments] != comments:
             raise _not_so()
         self._original, self._structure, self._document = original, found, read
 
-    def _read(self, raw: str) -> tuple[Original, Structure, Inner]:
+    def _checked(self, raw: str, intended: Inner) -> _Read:
+        try:
+            original, found, read = self._read(raw)
+        except (PermanentError, ConfigurationError):
+            raise _not_so() from None
+        if not read.same(intended):
+            raise _not_so()
+        return original, found, read
+
+    def _half_checked(self, raw: str, intended: Inner) -> _Read:
+        """What the entries are, and not yet what they mean."""
         original = Original.of(raw)
-        read = document(original.text, self._path)  # whose errors name line and column
-        found = structure(original.text)
-        if not _corresponds(found.root, read, original.text):
+        try:
+            found = structure(original.text)
+        except PermanentError:
+            raise _not_so() from None
+        if not _corresponds(found.root, intended, None):
+            raise _not_so()
+        return original, found, intended
+
+    def _comment(self, start: int, end: int) -> str:
+        return self._original.text[start:end].rstrip("\n")
+
+    def _read(self, raw: str) -> _Read:
+        original = Original.of(raw)
+        of_whole = self._part_of is None
+        read = (document if of_whole else document.__wrapped__)(
+            original.text, self._path
+        )  # its errors name line and column
+        found = (structure if of_whole else structure.__wrapped__)(original.text)
+        if not _corresponds(found.root, read, _line_ends(original.text)):
             raise PermanentError(
                 "reading the configuration for an edit: where its settings stand is not certain", hint=BY_HAND
             )
+        if self._part_of is not None:
+            original = replace(original, ending=self._part_of._original.ending)
+            found = replace(found, unit=surgery.unit(self._part_of._structure))
         return original, found, read
 
     def _changed(self, within: Path, change: Callable[[Entries], Entries]) -> Inner:
@@ -289,15 +368,19 @@ def _lines(new: NewBlock) -> Iterator[str]:
     yield "}"
 
 
-def _corresponds(found: Block, read: Inner, text: str) -> bool:
-    """Whether both parsers see the same blocks and settings on the same lines."""
+def _line_ends(text: str) -> list[int]:
+    return [each.start() for each in re.finditer("\n", text)]
+
+
+def _corresponds(found: Block, read: Inner, ends: Sequence[int] | None) -> bool:
+    """Whether both parsers see the same blocks and settings, on the same lines. `ends`: of the lines; None: they are not looked at."""
     if len(found.entries) != len(read.entries):
         return False
     for one, other in zip(found.entries, read.entries, strict=True):
-        if one.name != other.name or text.count("\n", 0, one.start) + 1 != other.line:
+        if one.name != other.name or (ends is not None and bisect_left(ends, one.start) + 1 != other.line):
             return False
         if isinstance(one, Block):
-            if not isinstance(other, Inner) or not _corresponds(one, other, text):
+            if not isinstance(other, Inner) or not _corresponds(one, other, ends):
                 return False
             if (one.label is None) is not (other.label is None):
                 return False

@@ -62,11 +62,13 @@ Entry = Attribute | Block
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """`plain`: the text with letters in the place of expressions. `root`: the whole as a block. `comments`: where they are, in their order."""
+    """`plain`: the text with letters in the place of expressions. `root`: the whole as a block. `comments`: where they are, in their order.
+    `unit`: one step of indentation, where that is known from elsewhere."""
 
     plain: str
     root: Block
     comments: tuple[tuple[int, int], ...]
+    unit: str | None = None
 
     def at(self, path: tuple[int, ...]) -> Entry:
         found: Entry = self.root

@@ -86,7 +86,7 @@ def item_added(of: Structure, attribute: Attribute, value: str, key: str | None 
         line = text.rfind("\n", 0, end) + 1
         if text[line:end].strip(_BLANKS):
             return [_before(end, f"{new} ")]
-        return [Splice(line, line, f"{text[line:end]}{_unit(of)}{new}\n")]
+        return [Splice(line, line, f"{text[line:end]}{unit(of)}{new}\n")]
     last = items[-1]
     comma = last.comma is not None
     separated = comma or key is None or any(each.comma is not None for each in items)
@@ -210,11 +210,13 @@ def _indent_inside(of: Structure, parent: Block) -> str:
         begin = of.plain.rfind("\n", 0, entry.start) + 1
         if not of.plain[begin : entry.start].strip(_BLANKS):
             return of.plain[begin : entry.start]
-    return _indent_at(of.plain, parent.start) + _unit(of) if parent.name else ""
+    return _indent_at(of.plain, parent.start) + unit(of) if parent.name else ""
 
 
-def _unit(of: Structure) -> str:
+def unit(of: Structure) -> str:
     """One step of indentation, as the file has it."""
+    if of.unit is not None:
+        return of.unit
     for block in (each for each in of.root.entries if isinstance(each, Block)):
         outer = _indent_at(of.plain, block.start)
         for entry in block.entries:
@@ -227,8 +229,8 @@ def _unit(of: Structure) -> str:
 
 def _shown(of: Structure, parent: Block, number: int, new: Lines, indent: str) -> str:
     if new.value is None:
-        unit = _unit(of)
-        return "\n".join(indent + line.replace("\t", unit) for line in new.lines)
+        step = unit(of)
+        return "\n".join(indent + line.replace("\t", step) for line in new.lines)
     return f"{indent}{new.name.ljust(_column(of.plain, parent, number, indent))} = {new.value}"
 
 

@@ -374,6 +374,39 @@ def test_an_undo_says_what_it_lets_out_and_whose_change_it_is(world: World) -> N
     assert edit.warnings == ["every column of sales.Items that its columns left out is sent from now on"]
 
 
+def test_each_stage_may_have_a_file_of_its_own(tmp_path: Path) -> None:
+    """The router's has a block for the ingester too, of which it takes queue and tables."""
+    world = World(tmp_path, FILE[: FILE.index("publisher")])
+    assert world.add_source("hr.Staff").applied
+    with pytest.raises(PermanentError, match=r"the file has no router block \(name the router's file with --config\)"):
+        world.desk.outputs()
+    with pytest.raises(PermanentError, match="the file has no router block"):
+        world.put_output("two", "console", new=True)
+    with pytest.raises(ConfigurationError, match="poll_interval must be a duration"):
+        world.change_source("hr.Staff", {"poll_interval": "soon"})
+    world = World(tmp_path, FILE[FILE.index("publisher") :])
+    with pytest.raises(PermanentError, match=r"the file has no ingester block \(name the ingester's file"):
+        world.desk.sources()
+    with pytest.raises(ConfigurationError, match='block "ingester" is missing: the router takes queue and tables'):
+        world.put_output("two", "console", new=True)
+
+
+@pytest.mark.parametrize("before", ["{# a template\ncomment #}\t\t", "/* a */ ", "\t\t"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_several_settings_of_a_block_of_one_line(tmp_path: Path, before: str, ending: str) -> None:
+    begin, end = FILE.index("\t\toverrides {"), FILE.index('\t# password = "hidden')
+    text = f'{FILE[:begin]}{before}overrides {{ table_name = "sales.Orders" }} # own\n\t}}\n{FILE[end:]}'
+    world = World(tmp_path, text.replace("\n", ending))
+    settings = {"poll_interval": "1s", "filter": "data.Id > 1", "skip_unchanged": True, "mask": {"Email": "null"}}
+    assert world.change_source("sales.Orders", settings).applied
+    assert ending == "\n" or "\n" not in world.text.replace("\r\n", "")
+    assert "poll_interval = " in world.text
+    assert f"}} # own{ending}" in world.text
+    assert next(each.settings for each in world.desk.sources() if each.name == "sales.Orders") == settings
+    world.desk.undo(None, ACTOR, dry_run=False)
+    assert world.text == text.replace("\n", ending)
+
+
 def test_an_output_that_a_route_names_stays(world: World) -> None:
     with pytest.raises(Conflict, match=r"named by the route on line 38"):
         world.desk.remove_output("hook", None, ACTOR, dry_run=True)
