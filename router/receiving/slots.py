@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -36,11 +37,19 @@ CUT_AFTER = 7.0
 """Seconds after a stop until calls to several outputs that have not ended are cut, and at a takeover to the only one as well: a
 session is not given back before (fan_out/session.py)."""
 
+CUT_AGAIN = 4.0
+"""Seconds after which calls are cut again that began since: a session is given back in several, and a server without an answer holds up each."""
+
 LOOK = 10.0
 """Seconds between two checks of the slots of this process. A parent process finds a stuck slot sooner, and kills this process."""
 
 COURIERS_PER_SLOT = 2
 """Threads of an output for each slot: one for its session, and one for a parked session that is tried again."""
+
+LATE: Final = (
+    "the stacks of all threads, above, show the call that does not end: look at the file system or the server that it asks. The process ends, "
+    "because no other slot may have their sessions before that"
+)
 
 log = structlog.get_logger(__name__)
 
@@ -170,18 +179,29 @@ class Slots:
     def _ended(self, threads: Sequence[threading.Thread]) -> int:
         stopped = time.monotonic()
         if self._fan_out is not None or self._succeeded():
-            self._join(threads, stopped + CUT_AFTER)
-            if any(thread.is_alive() for thread in threads):
-                self._cut()
+            self._cut_until_ended(threads, stopped)
         self._join(threads, stopped + STOP_WITHIN)
         if self._fatal:
             raise next((error for error in self._fatal if isinstance(error, DStreamError)), self._fatal[0])
         late = sum(thread.is_alive() for thread in threads)
         if late:
+            tell_stacks()
             log.error(
-                "slots did not stop in time", slots=late, effect="their messages come again when their locks run out"
+                "slots did not stop in time",
+                slots=late,
+                effect="their messages come again when their locks run out",
+                hint=LATE,
             )
         return 1 if late else 0
+
+    def _cut_until_ended(self, threads: Sequence[threading.Thread], stopped: float) -> None:
+        at = CUT_AFTER
+        while at < STOP_WITHIN:
+            self._join(threads, stopped + at)
+            if not any(thread.is_alive() for thread in threads):
+                return
+            self._cut()
+            at += CUT_AGAIN
 
     @staticmethod
     def _join(threads: Sequence[threading.Thread], deadline: float) -> None:

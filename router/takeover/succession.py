@@ -92,7 +92,9 @@ class Succession:
             if status:
                 raise TransientError(
                     "taking over the changed configuration: slots did not end in time",
-                    hint="start the router again, which the orchestrator does: it begins with the changed configuration",
+                    hint="start the router again, which the orchestrator does: it begins with the changed configuration. A call that does not end, "
+                    "though it was cut, holds the sessions of those slots, and no other slot may have them before the process has ended: the "
+                    "stacks of all threads, above, show it",
                 )
             old.cut()
             self._now, self._next = new, None

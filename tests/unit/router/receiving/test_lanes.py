@@ -10,12 +10,13 @@ from structlog.testing import capture_logs
 
 from common.bus.ports import MessageRefused, OutOfTime, SendInterrupted
 from common.errors import TransientError
-from common.message import Message
+from common.message import Message, Property
 from router.receiving.fan_out import lanes, session
 from router.receiving.fan_out.behind import FORGOTTEN, Behind
 from router.receiving.fan_out.courier import AGAIN, PATIENCE, REST, Attempts, Courier, EventBell
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
-from router.receiving.fan_out.progress import Remembered, Rereads, read, written
+from router.receiving.fan_out.progress import MOST_KINDS, Kinds, Remembered, Rereads, read, written
+from router.receiving.fan_out.routing import note_kind
 from router.routes import Poison
 from router.tally import Tally
 from tests.fakes.bus import FakeDelivery, Held
@@ -275,3 +276,22 @@ def test_a_session_waits_for_an_output_that_has_missed_too_much(monkeypatch: pyt
     assert 40 <= len(ids(bench.outputs["a"])) < 100
     [line] = [line for line in logs if line["event"] == "session waits for an output"]
     assert (line["output"], line["log_level"]) == ("b", "warning")
+
+
+def test_the_kinds_of_a_session_are_noted_whatever_came_before() -> None:
+    def said(table: str, **more: bool) -> FakeDelivery:
+        told: dict[str, str | bool] = {
+            Property.DESTINATION: "T.One",
+            Property.SCHEMA: "dbo",
+            Property.TABLE: table,
+            **more,
+        }
+        return FakeDelivery(Held(Message(b"{}", "m", application_properties=told)))
+
+    kinds = Kinds()
+    for each in (said("A", oversize=True), said("A"), said("A"), said("B"), said("A")):
+        note_kind(kinds, each)
+    assert kinds.known == {("t.one", "dbo", "A"), ("t.one", "dbo", "B")}
+    for number in range(MOST_KINDS):
+        note_kind(kinds, said(f"T{number}"))
+    assert kinds.known is None

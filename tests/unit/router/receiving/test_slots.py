@@ -98,6 +98,39 @@ def test_a_stop_does_not_wait_for_slots_that_cannot_close_their_sessions(monkeyp
     assert [(line["event"], line["slots"] >= 16) for line in logs] == [("slots did not stop in time", True)]
 
 
+def test_a_call_that_begins_after_the_others_were_cut_is_cut_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "CUT_AFTER", 0.1)
+    monkeypatch.setattr(slots, "CUT_AGAIN", 0.1)
+    twice = threading.Barrier(2)
+    cuts = itertools.count(1)
+
+    def cut() -> None:
+        if next(cuts) == 2:
+            twice.wait(5)
+
+    stop, results = threading.Event(), list[int]()
+    lanes = Lanes(1, stop, lambda: twice.wait(5))
+    made = Slots(
+        SETTINGS.model_copy(update={"slots": 1}),
+        lanes,
+        {"default": Publishers([])},
+        stop,
+        Pace(),
+        Tally(),
+        ahead=lambda: 0.0,
+        news=lambda: None,
+        cut=cut,
+        succeeded=lambda: True,
+    )
+    running = threading.Thread(target=lambda: results.append(made.run()))
+    running.start()
+    assert lanes.taken.wait(60)
+    stop.set()
+    running.join(60)
+    assert results == [0]
+    assert not twice.broken
+
+
 def test_a_slot_that_dies_of_a_defect_ends_the_router() -> None:
     class Defective(Lanes):
         def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Lane:
