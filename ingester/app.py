@@ -5,10 +5,12 @@ Database, offsets, locks and queue are tried before Spark starts: Spark takes se
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -19,6 +21,7 @@ from common.clock import steady, unix
 from common.cores import usable_cores
 from common.errors import PermanentError
 from common.names import TRANSACTIONS, TableName
+from common.observability.tracing import variables
 from ingester.destination import destination_of
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -161,7 +164,7 @@ def _on_spark(stop: threading.Event, settings: IngesterSettings) -> Iterator[Exe
     _open_queue(settings)
     needed = WorkerSettings.of(settings)
     # What a bundle takes to a worker; None where all run on this machine and have it in their environment.
-    carried = None if is_local(settings.spark.master) else needed
+    carried = None if is_local(settings.spark.master) else replace(needed, tracing=variables(os.environ))
     executor = SparkExecutor(
         partial(run_bundle, carried),
         master=settings.spark.master,

@@ -6,6 +6,7 @@ Opening a connection and a sender takes up to half a second, so they live as lon
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
 from ingester.task.read_ahead import ReadAhead
 from ingester.task.read_chunk import ChunkDrain
-from ingester.task.traced import TracedPages, traced_sender
+from ingester.task.traced import TracedChunks, TracedPages, traced_sender
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
@@ -106,7 +107,7 @@ class _Bench:
     drain: Drain
     connection: Connection
     sender: Sender
-    open_chunks: Callable[[Drain], _Chunks]
+    open_chunks: Callable[[Drain, TracedPages | None], _Chunks]
     used: float = 0.0
     chunks: _Chunks | None = None
     pages: TracedPages | None = None
@@ -124,7 +125,7 @@ class _Bench:
         if todo.chunk is None:
             return self.drain.run(todo)
         if self.chunks is None:
-            self.chunks = self.open_chunks(self.drain)
+            self.chunks = self.open_chunks(self.drain, self.pages)
         return self.chunks.drain.run(todo, todo.chunk)
 
     def close(self) -> None:
@@ -277,11 +278,13 @@ class Worker:
         )
         return _Bench(drain, connection, sender, self._open_chunks, pages=pages)
 
-    def _open_chunks(self, drain: Drain) -> _Chunks:
+    def _open_chunks(self, drain: Drain, pages: TracedPages | None) -> _Chunks:
         """Connections are opened when they are first used."""
         settings = self._settings
         rows, fence = Connection(settings.db, proven=True), Connection(settings.db, proven=True)
         reader = ChunkReader(SqlServerRows(rows, decimals_as_numbers=settings.decimals_as_numbers))
+        if pages is not None:
+            reader = TracedChunks(reader, pages).reader
         topics = SideTopics.of(settings.origin, settings.queue.name)
         return _Chunks(ChunkDrain(reader, SqlServerSnapshots(fence), drain, topics), fence)
 
@@ -315,7 +318,10 @@ def run_bundle(
     global _worker
     if _worker is None:
         tell_stacks_on_signal()
-        _worker = Worker(settings or from_environment(), stopping.exists)
+        found = settings or from_environment()
+        for name, value in found.tracing:  # the SDK reads the process's own variables; those that are set here hold
+            os.environ.setdefault(name, value)
+        _worker = Worker(found, stopping.exists)
     return _worker.run(bundle, driver)
 
 

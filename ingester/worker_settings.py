@@ -26,7 +26,10 @@ VARIABLE = "DSTREAM_WORKER"
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """`db` and `queue` hold secrets and do not show them. `stand_ins`: whether `on_oversize` is "dead_letter"."""
+    """`db`, `queue` and `tracing` hold secrets and do not show them. `stand_ins`: whether `on_oversize` is "dead_letter".
+
+    `tracing`: OpenTelemetry's variables for a process that has none of its own; empty where workers inherit the environment.
+    """
 
     db: SqlAddress = field(repr=False)
     queue: QueueSettings
@@ -37,6 +40,7 @@ class WorkerSettings:
     stand_ins: bool
     transactions: bool = False
     transforms: tuple[Transform, ...] = ()
+    tracing: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, settings: IngesterSettings) -> Self:

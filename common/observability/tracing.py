@@ -47,6 +47,15 @@ def switched_on(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name, "").strip() for name in _ENDPOINTS)
 
 
+def variables(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Those by which another machine's process makes spans as this one does; none where they are switched off. Headers may be secret."""
+    return (
+        tuple(sorted(each for each in environment.items() if each[0].startswith("OTEL_")))
+        if switched_on(environment)
+        else ()
+    )
+
+
 def spans_of(service: str, environment: Mapping[str, str] = os.environ) -> Spans | None:
     """Those of this process, for `OTEL_SERVICE_NAME` or else `service`; None while they are switched off, or cannot be made."""
     if not switched_on(environment):

@@ -1,13 +1,20 @@
-"""A source whose pages are spans: from the request to the moment when the page's first message is sent. For workers that make spans alone."""
+"""Pages of changes and of snapshots as spans: from the request until the page's first message is sent. For workers that make spans alone."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 from common.bus.ports import Sender
 from common.bus.traced import TracedSender
-from common.observability.spans import Span, Spans
+from common.names import TableName
+from common.observability.spans import Attributes, Span, Spans
+from ingester.history.snapshot import Chunk
 from ingester.source import Page, PageQuery, Source
+from ingester.task.chunk_pages import ChunkPage, ChunkPages, ChunkReader
+
+_T = TypeVar("_T")
 
 
 class TracedPages:
@@ -28,22 +35,30 @@ class TracedPages:
 
     def page(self, query: PageQuery) -> Page:
         """See the port."""
+        return self.read(query.instance.table, {}, lambda: self._inner.page(query), lambda page: page.changes)
+
+    def read(
+        self,
+        table: TableName,
+        attributes: Attributes,
+        page: Callable[[], _T],
+        rows: Callable[[_T], Sequence[object]],
+    ) -> _T:
+        """The result of `page`, as a span. `rows`: what of it becomes messages."""
         self.forget()
-        table = query.instance.table.key
-        span = self._spans.begin(
-            f"page {table}", "internal", {"db.system.name": "microsoft.sql_server", "db.collection.name": table}
-        )
+        about = {"db.system.name": "microsoft.sql_server", "db.collection.name": table.key, **attributes}
+        span = self._spans.begin(f"page {table.key}", "internal", about)
         try:
-            page = self._inner.page(query)
+            found = page()
         except BaseException as error:
             span.end(error=type(error).__name__)
             raise
-        self._changes = len(page.changes)
-        if page.changes:
+        self._changes = len(rows(found))
+        if self._changes:
             self._span, self._context = span, span.traceparent
         else:
             span.end(more={"dstream.changes": 0})
-        return page
+        return found
 
     def sending(self) -> str | None:
         """The context of the page whose messages are sent now: it is read and encoded."""
@@ -63,6 +78,38 @@ class TracedPages:
         if self._span is not None:
             self._span.end(more={"dstream.changes": self._changes})
             self._span = None
+
+
+class TracedChunks:
+    """A reader of chunks whose pages are spans as well; everything else is the inner reader's. `pages`: those of the same thread."""
+
+    def __init__(self, inner: ChunkReader, pages: TracedPages) -> None:
+        self._inner, self._pages = inner, pages
+
+    @property
+    def reader(self) -> ChunkReader:
+        return cast(ChunkReader, self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @contextmanager
+    def pages(self, chunk: Chunk, columns: tuple[str, ...] | None = None) -> Iterator[ChunkPages]:
+        """See ChunkReader."""
+        with self._inner.pages(chunk, columns) as found:
+            yield _TracedChunkPages(found, chunk, self._pages)
+
+
+class _TracedChunkPages:
+    def __init__(self, inner: ChunkPages, chunk: Chunk, pages: TracedPages) -> None:
+        self._inner, self._chunk, self._pages = inner, chunk, pages
+
+    def next(self, rows: int) -> ChunkPage:
+        chunk = self._chunk
+        about: Attributes = {"dstream.snapshot": chunk.snapshot, "dstream.chunk": chunk.number}
+        return self._pages.read(
+            chunk.table.instance.table, about, lambda: self._inner.next(rows), lambda found: found.page.rows
+        )
 
 
 def traced_sender(inner: Sender, spans: Spans, queue: str, pages: TracedPages) -> Sender:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,15 +20,17 @@ from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
 from dstream.emulators import Emulators
 from tests.pipeline.test_secrets import holding
+from tests.worlds.collector import collector
 from tests.worlds.standalone import CONF, SECRET, Cluster, children, free_port
 
 WAIT = 150.0
+HEADER = "planted-in-a-header"
 
 
 class Ingester:
     """One on the cluster, with a health page."""
 
-    def __init__(self, folder: Path, emulators: Emulators, master: str) -> None:
+    def __init__(self, folder: Path, emulators: Emulators, master: str, variables: Mapping[str, str]) -> None:
         self._emulators = emulators
         self._port = free_port()
         config = write_config(folder, emulators, "500ms", tasks=4)
@@ -42,13 +44,13 @@ class Ingester:
                 [sys.executable, "-m", "dstream", "ingester", "--config", str(config), "--log-level", "debug"],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **environment(emulators)},
+                env={**os.environ, **environment(emulators), **variables},
             )
 
     def shows_no_secret(self, worker: int, work: Path) -> None:
         """What tasks carry is on no command line, neither here nor below the cluster's `worker`, and in no file that it writes."""
         key = self._emulators.bus_connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
-        secrets = [self._emulators.login.password, key, SECRET]
+        secrets = [self._emulators.login.password, key, SECRET, HEADER]
         secrets += [base64.b64encode(secret.encode()).decode() for secret in secrets]
         processes = (self.process.pid, *children(self.process.pid), worker, *children(worker))
         lines, files = [Path(f"/proc/{pid}/cmdline") for pid in processes], list(work.rglob("*"))
@@ -84,10 +86,11 @@ class Ingester:
 
 
 @contextmanager
-def ingester(folder: Path, master: str) -> Iterator[Ingester]:
+def ingester(folder: Path, master: str, **variables: str) -> Iterator[Ingester]:
+    """`variables`: of its process alone; the cluster's have none of them."""
     with Emulators(database="demo", capture_interval=0.5) as emulators:
         create(emulators.login)
-        running = Ingester(folder, emulators, master)
+        running = Ingester(folder, emulators, master, variables)
         try:
             yield running
         finally:
@@ -122,11 +125,13 @@ def test_a_stop_does_not_wait_for_a_start_that_does_not_come_about(tmp_path: Pat
 def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_ends_the_application(
     tmp_path: Path,
 ) -> None:
-    with Cluster(tmp_path) as cluster:
+    with Cluster(tmp_path) as cluster, collector() as seen:
         worker = cluster.worker(2)
-        with ingester(tmp_path, cluster.master) as running:
+        tracing = {**seen.environment, "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={HEADER}"}
+        with ingester(tmp_path, cluster.master, **tracing) as running:
             running.says("ingester started")
             running.insert(1)
+            running.until(lambda: bool(seen.named("send")), "executors have the driver's variables of tracing")
             running.tells("/metrics", 'dstream_ingester_changes_total{table="dbo.Customers"} 1.0')
             running.tells("/readyz", "ok")
             running.shows_no_secret(worker.pid, tmp_path / "work-1")
@@ -144,6 +149,7 @@ def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_end
         assert "running on Spark: its context has stopped: " in said
         assert "Master removed our application" in said
         assert SECRET not in said
+        assert HEADER not in said
         assert SECRET not in cluster.log("worker.Worker")
 
 

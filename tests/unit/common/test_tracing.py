@@ -19,9 +19,13 @@ from common.errors import TransientError
 from common.message import Message
 from common.observability.spans import Spans
 from common.observability.tracing import MOST_LINKS, spans_of, switched_on
+from ingester.history.rows import RowsQuery
+from ingester.history.snapshot import Chunk
 from ingester.source import Page, PageQuery, Source
-from ingester.task.traced import TracedPages, traced_sender
+from ingester.task.chunk_pages import ChunkReader
+from ingester.task.traced import TracedChunks, TracedPages, traced_sender
 from tests.fakes.ingester import instance, position
+from tests.fakes.rows import FakeRows
 from tests.worlds.collector import Collector, collector
 
 ROOT = Path(__file__).parents[3]
@@ -144,6 +148,44 @@ def test_a_page_without_changes_ends_at_once(seen: Collector) -> None:
     pages.source.page(query())
     assert pages.sending() is None
     wait_for(seen, 1)
+
+
+def test_a_page_of_a_snapshot_is_a_span_and_its_messages_are_in_its_trace(seen: Collector) -> None:
+    made = spans(seen)
+    pages, taking = TracedPages(cast(Source, Pages(3)), made), Taking()
+    sender = traced_sender(taking, made, "ingest-queue", pages)
+    rows = FakeRows([1, 2, 3])
+    chunk = Chunk("a1b2c3d4e5f6", rows.table(instance()), number=4, rows=3)
+    pages.source.page(query())  # of changes, and it does not go on
+    with TracedChunks(ChunkReader(rows), pages).reader.pages(chunk) as found:
+        for _ in range(2):
+            found.next(2)
+            sender.send([message()])
+    pages.forget()
+    wait_for(seen, 5)
+    first, second = (each for each in seen.named("page") if "dstream.snapshot" in each.attributes)
+    assert [first.attributes["dstream.changes"], second.attributes["dstream.changes"]] == [2, 1]
+    assert (first.attributes["dstream.snapshot"], first.attributes["dstream.chunk"]) == ("a1b2c3d4e5f6", 4)
+    assert [each.parent for each in seen.named("send")] == [first.id, second.id]
+    assert [str(each.application_properties["traceparent"])[3:35] for each in taking.taken] == [
+        first.trace,
+        second.trace,
+    ]
+
+
+def test_a_page_of_a_snapshot_that_fails_is_a_span_with_the_errors_type(seen: Collector) -> None:
+    def refuse(_: RowsQuery) -> None:
+        raise TransientError("value of a row")
+
+    rows = FakeRows([1], before_page=refuse)
+    chunk = Chunk("a1b2c3d4e5f6", rows.table(instance()), number=1, rows=3)
+    pages = TracedPages(cast(Source, Pages(3)), spans(seen))
+    with TracedChunks(ChunkReader(rows), pages).reader.pages(chunk) as found, pytest.raises(TransientError):
+        found.next(2)
+    assert pages.sending() is None
+    wait_for(seen, 1)
+    assert seen.seen[0].attributes["error.type"] == "TransientError"
+    assert "value of a row" not in str(seen.seen[0])
 
 
 @pytest.mark.parametrize(

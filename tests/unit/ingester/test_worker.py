@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -9,11 +10,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from common.clock import SteadyTime, UnixTime
+from common.observability.spans import Spans
 from ingester import app as wiring
 from ingester import worker
 from ingester.history.rows import BaseTable
@@ -22,6 +24,7 @@ from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Part
 from ingester.sqlserver.position import LogPosition
 from ingester.task.read_chunk import ChunkDrain
+from ingester.task.traced import TracedChunks
 from ingester.worker import BEGIN_SECONDS
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
@@ -351,3 +354,38 @@ def test_a_slice_that_waited_long_for_a_thread_of_its_worker_is_given_back(
     results = staff.run([replace(todo(), sent_at=UnixTime(time.time()))] * 3, driver)
     assert len(begun) == 2
     assert [(result.trouble, result.more) for result in results] == [(None, False), (None, False), (None, True)]
+
+
+def test_the_first_task_of_an_executor_takes_over_the_drivers_variables_of_tracing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those that the executor has itself hold."""
+    seen: list[dict[str, str]] = []
+
+    class Noted:
+        def __init__(self, *_: object) -> None:
+            seen.append({name: value for name, value in os.environ.items() if name.startswith("OTEL_")})
+
+        def run(self, *_: object) -> list[SliceResult]:
+            return []
+
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "own")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "restored at the end")
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+    monkeypatch.setattr(worker, "Worker", Noted)
+    monkeypatch.setattr(worker, "_worker", None)
+    given = (("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"), ("OTEL_SERVICE_NAME", "the driver's"))
+    worker.run_bundle(replace(WorkerSettings.of(settings("Persons")), tracing=given), [], tmp_path / "stopping", None)
+    assert seen == [{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SERVICE_NAME": "own"}]
+
+
+def test_chunks_are_read_as_spans_where_a_bench_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = cast(Spans, object())
+    monkeypatch.setattr(worker, "spans_of", lambda service: spans)
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), (tmp_path / "stopping").exists)._take()
+    chunks = bench.open_chunks(bench.drain, bench.pages)
+    assert isinstance(chunks.drain.reader, TracedChunks)
+    chunks.close()
+    bench.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from common.errors import PermanentError
+from common.observability.tracing import variables
 from ingester.worker_settings import VARIABLE, WorkerSettings, from_environment
 from tests.unit.ingester.driver.test_reload import settings
 
@@ -44,6 +46,17 @@ def test_a_process_that_was_given_none_says_so(monkeypatch: pytest.MonkeyPatch) 
         from_environment()
 
 
+def test_variables_of_tracing_travel_where_they_switch_it_on() -> None:
+    endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+    assert variables({"PATH": "/", "OTEL_EXPORTER_OTLP_HEADERS": "key=planted", **endpoint}) == (
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "key=planted"),
+    )
+    assert variables({**endpoint, "OTEL_SDK_DISABLED": "true"}) == ()
+    assert variables({"OTEL_SERVICE_NAME": "mine"}) == ()
+
+
 def test_its_repr_shows_no_secret() -> None:
+    assert "planted" not in repr(replace(WorkerSettings.of(settings("Persons")), tracing=(("OTEL_X", "planted"),)))
     assert "AccountKey" not in repr(WorkerSettings.of(settings("Persons")))
     assert "SharedAccessKey=" not in repr(WorkerSettings.of(settings("Persons")))
