@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from desk.documents.shape import Document, Reason
 
@@ -34,7 +34,7 @@ class SourceOrder(Document):
 
     name: str = Field(max_length=300)
     settings: dict[str, Any] = Field(default_factory=dict, max_length=100)
-    dry_run: bool = True
+    dry_run: StrictBool = True
     reason: Reason | None = None
 
 
@@ -49,7 +49,7 @@ class OutputOrder(Document):
         max_length=100,
         description="The routes that name it from now on, as in `Output`; null: they stay as they are. An output that a route names is not removed.",
     )
-    dry_run: bool = True
+    dry_run: StrictBool = True
     reason: Reason | None = None
 
 

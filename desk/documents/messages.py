@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints
 
 from desk.documents.shape import Document, Reason, Time, Unknown
 
@@ -96,12 +96,12 @@ class DeadLetterOrder(Document):
     sequences: list[SequenceNumber] | None = Field(
         default=None, max_length=10_000, description="These only, by sequence number."
     )
-    dry_run: bool = True
-    safe: bool = Field(
+    dry_run: StrictBool = True
+    safe: StrictBool = Field(
         default=True, description="Leave a dead letter where a newer change of its row was sent, or may have been."
     )
     most_replays: int = Field(default=3, ge=1, le=100, description="Leave a dead letter that was replayed so often.")
-    unreadable: bool = Field(
+    unreadable: StrictBool = Field(
         default=False, description="Send also what the router could not read, and would set aside again."
     )
     reason: Reason | None = None

@@ -154,7 +154,7 @@ class SnapshotOrder(Document):
     table: str = Field(max_length=300)
     where: str | None = Field(default=None, max_length=4000, description="A condition in T-SQL, as in WHERE.")
     topic: str | None = Field(default=None, max_length=260, description="Where it goes instead of the table's topic.")
-    dry_run: bool = True
+    dry_run: StrictBool = True
     reason: Reason | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from common.errors import ConfigurationError
@@ -34,7 +34,7 @@ class RemovalAsked(Asked):
 
 
 class UndoOrder(Document):
-    dry_run: bool = True
+    dry_run: StrictBool = True
     reason: Reason | None = None
 
 
