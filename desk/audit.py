@@ -27,6 +27,10 @@ from desk.documents.shape import Page
 
 VARIABLE: Final = "DSTREAM_AUDIT_FILE"
 ROTATE_BYTES: Final = 64 * 1024 * 1024
+PAGE_BYTES: Final = 1024 * 1024
+"""Of a page's lines together; a longer line is a page of its own."""
+LONGEST_BYTES: Final = 4 * PAGE_BYTES
+"""A longer line is none of this module's, and is passed over."""
 _CHUNK: Final = 64 * 1024
 _CURSOR: Final = re.compile(r"(\d{1,12}):(\d{1,15})")
 _HINT: Final = f"name a file on a local disk that this user may write, by --audit-file or {VARIABLE}; without an audit log nothing is changed"
@@ -161,11 +165,11 @@ class AuditFile:
         return max((int(tail) for tail in tails if tail.isdigit()), default=0) + 1
 
     def lines(self, *, after: str | None, most: int) -> Page[AuditLine]:
-        """The newest first. A line that is not one (cut short by a crash) is passed over."""
+        """The newest first, as many as were asked for, or fewer where they are long. A line that is not one (cut short by a crash) is passed over."""
         begin = None if after is None else _CURSOR.fullmatch(after)
         if after is not None and begin is None:
             raise ConfigurationError([f"{after[:40]!r} is not a place in the audit log"])
-        found: list[AuditLine] = []
+        found, size = list[AuditLine](), 0
         with self._guard:
             current = self._generation()
             generation = current if begin is None else min(int(begin[1]), current)
@@ -175,7 +179,8 @@ class AuditFile:
                 for place, octets in _backwards(path, until):
                     if (line := _read(octets)) is None:
                         continue
-                    if len(found) == most:
+                    size += len(octets)
+                    if len(found) == most or (found and size > PAGE_BYTES):
                         return Page(items=found, next=f"{generation}:{place + len(octets) + 1}")
                     found.append(line)
                 generation, until = generation - 1, None
@@ -208,12 +213,12 @@ def _sync_folder(folder: Path) -> None:
 def _read(octets: bytes) -> AuditLine | None:
     try:
         return AuditLine.model_validate(json.loads(octets))
-    except (ValueError, ValidationError):
+    except (ValueError, ValidationError, RecursionError):
         return None
 
 
 def _backwards(path: Path, until: int | None) -> Iterator[tuple[int, bytes]]:
-    """Where each line begins, and the line, the last one first; of the octets before `until`."""
+    """Where each line begins, and the line, the last one first; of the octets before `until`, without lines that are too long."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -221,7 +226,7 @@ def _backwards(path: Path, until: int | None) -> Iterator[tuple[int, bytes]]:
     with file:
         at = os.fstat(file.fileno()).st_size
         at = at if until is None else min(until, at)
-        rest = b""
+        rest, too_long = b"", False
         while at > 0:
             step = min(_CHUNK, at)
             at -= step
@@ -231,9 +236,11 @@ def _backwards(path: Path, until: int | None) -> Iterator[tuple[int, bytes]]:
             place = at + len(rest)
             for line in reversed(whole):
                 place -= len(line)
-                if line:
+                if line and not too_long:
                     yield place, line
-                place -= 1
+                place, too_long = place - 1, False
             rest = head
-        if rest:
+            if len(rest) > LONGEST_BYTES:
+                rest, too_long = b"", True
+        if rest and not too_long:
             yield 0, rest

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import desk.audit
 from common.errors import ConfigurationError, PermanentError
 from desk.audit import AuditFile, default_place
 from desk.desk import Actor
@@ -53,6 +54,30 @@ def test_a_line_that_a_crash_has_cut_short_costs_no_other(tmp_path: Path) -> Non
         file.write(b'{"at": "20')
     audit.write(WHO, "a", "t", "done", n=2)
     assert numbers(audit) == [2, 1]
+
+
+def test_a_page_is_limited_in_bytes_and_the_next_goes_on(tmp_path: Path) -> None:
+    audit = AuditFile(tmp_path / "audit.jsonl")
+    for number, length in enumerate([10, 400_000, 400_000, 400_000, 1_500_000, 10, 10]):
+        audit.write(WHO, "a", "t", "done", n=number, said="x" * length)
+    pages, after = list[list[int]](), None
+    while not pages or after is not None:
+        page = audit.lines(after=after, most=100)
+        pages.append([line.details["n"] for line in page.items])
+        after = page.next
+    assert pages == [[6, 5], [4], [3, 2], [1, 0]]
+
+
+@pytest.mark.parametrize("where", [0, 2, 4])
+@pytest.mark.parametrize("size", [desk.audit.LONGEST_BYTES + 1, desk.audit.LONGEST_BYTES * 3 + 65_535])
+def test_a_line_of_any_length_and_depth_costs_no_other(tmp_path: Path, where: int, size: int) -> None:
+    audit = AuditFile(tmp_path / "audit.jsonl")
+    for number in range(5):
+        if number == where:
+            with audit.path.open("ab") as file:
+                file.write(b"[" * size + b"\n" + b"[" * 100_000 + b"\n")
+        audit.write(WHO, "a", "t", "done", n=number)
+    assert numbers(audit, most=2) == [4, 3, 2, 1, 0]
 
 
 def test_many_writers_lose_nothing(tmp_path: Path) -> None:
