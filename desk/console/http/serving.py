@@ -84,13 +84,14 @@ class GuardedProtocol(H11Protocol):
     def _has_room(self) -> bool:
         """Of the connections of one client too many are refused. Where there are too many of all, that which has waited longest without a
         request makes room: whoever asks for something is served, however many say nothing."""
-        others = [each for each in self.connections if isinstance(each, GuardedProtocol) and each is not self]
+        guarded = (each for each in self.connections if isinstance(each, GuardedProtocol) and each is not self)
+        others = [each for each in guarded if not each.transport.is_closing()]
         client = self._client()
         if client is not None and sum(each._client() == client for each in others) >= self.most_of_a_client:
             return False
         if len(others) < self.most_connections:
             return True
-        idle = [each for each in others if each._between_requests() and not each.transport.is_closing()]
+        idle = [each for each in others if each._between_requests()]
         if idle:
             min(idle, key=lambda each: each.since).transport.abort()
         return bool(idle)
