@@ -17,7 +17,7 @@ from common.errors import ConfigurationError, DStreamError, unforeseen
 from common.observability import logs
 from desk.console.brief import brief, text
 from desk.console.limits import Limits, network_of
-from desk.console.refusals import AuditUnavailable, NotAllowed
+from desk.console.refusals import AuditUnavailable, GivenUp, NotAllowed
 from desk.desk import Actor, Audit, Configuring, Conflict, DeadLetters, Desk, NotFound, SnapshotChange, Tables
 from desk.documents.configuring import Configuration, Edit, Output, OutputOrder, Source, SourceOrder
 from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, Operation
@@ -31,6 +31,7 @@ from desk.documents.tables import (
     SnapshotOrder,
     Table,
 )
+from desk.patience import given_up
 
 T = TypeVar("T")
 
@@ -72,15 +73,17 @@ class Keeper:
             raise NotAllowed("the console is read-only", hint="start it with --allow-changes")
         self._begin(actor, action, target, "begun", reason, details)
         try:
+            if given_up():
+                raise GivenUp("given up before it was begun: its caller had no answer in time", hint="ask again")
             result = act()
         except BaseException as error:
             outcome = "refused" if isinstance(error, _REFUSED) else "failed"
-            self._end(actor, action, target, outcome, reason, {"why": _why(action, error)[:2000]})
+            self._end(actor, action, target, outcome, reason, {"why": _why(action, error)[:2000], **_late()})
             raise
         if goes_on:
             return result
         outcome, found = judged(result)
-        self._end(actor, action, target, outcome, reason, found)
+        self._end(actor, action, target, outcome, reason, {**found, **_late()})
         return result
 
     def _begin(
@@ -126,6 +129,11 @@ class Keeper:
             )
 
 
+def _late() -> dict[str, str]:
+    """Of a change that its caller may not know to be over."""
+    return {"late": "its caller had no answer in time"} if given_up() else {}
+
+
 def judged(result: object) -> tuple[str, dict[str, Any]]:
     """The outcome of a change that raised nothing, and what to write down of it."""
     if isinstance(result, OffsetResult):
@@ -147,7 +155,7 @@ def _why(action: str, error: BaseException) -> str:
     """Of an edit only the kind of error and the settings: what was asked for, and what the file has, may hold secrets."""
     if not isinstance(error, DStreamError):
         return unforeseen(error)
-    if action.partition(".")[0] not in ("source", "output", "configuration"):
+    if isinstance(error, GivenUp) or action.partition(".")[0] not in ("source", "output", "configuration"):
         return logs.masked(error.message)
     return " ".join([type(error).__name__, *dict.fromkeys(_SETTING.findall(error.message))])
 

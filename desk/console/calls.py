@@ -20,8 +20,12 @@ from desk.patience import waited_for
 
 T = TypeVar("T")
 
-OF_CHANGE = "the audit log says what came of a change"
+OF_CHANGE = (
+    "it is given up if it was not being written yet, else it is made: before you ask again, look in the audit log for what follows "
+    "`begun` under the number of this request, and at the revisions of the configuration"
+)
 """The hint for a change that had no answer in time."""
+NOT_BEGUN = "nothing was changed: it had not begun, and will not; ask again in a while"
 OF_LOOK = "ask again in a while"
 
 Kind = Literal["seen", "tables", "messages", "dead_letters", "configuring", "audit"]
@@ -119,4 +123,5 @@ class Calls:
         except TimeoutError:
             if future.done() and not future.cancelled():
                 return future.result()
-            raise Overdue(f"there was no answer within {pool.bounds.within:g} s", hint=overdue) from None
+            hint = NOT_BEGUN if overdue == OF_CHANGE and future.cancel() else overdue
+            raise Overdue(f"there was no answer within {pool.bounds.within:g} s", hint=hint) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from common.errors import PermanentError, TransientError
+from desk.desk import Conflict
 
 
 class Unauthenticated(PermanentError):
@@ -33,5 +34,9 @@ class Busy(TooMany):
     """Too many requests of this kind wait already, whoever asked."""
 
 
+class GivenUp(Conflict):
+    """Nobody waited for the change any longer when it was its turn, so it is not made."""
+
+
 class Overdue(TransientError):
-    """There was no answer in time. A change may still be made: the audit log says."""
+    """There was no answer in time. A change that is being written is still made: the audit log says."""

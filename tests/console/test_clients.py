@@ -21,8 +21,9 @@ from common.errors import TransientError
 from desk.console.calls import BOUNDS, Bounds, Calls
 from desk.console.http.events import Events
 from desk.console.http.serving import GuardedProtocol
-from desk.desk import Desk
+from desk.desk import Conflict, Desk
 from desk.documents.tables import Move
+from desk.patience import given_up
 from tests.console.serving import Running, running
 from tests.fakes.desk import lively_desk
 
@@ -242,6 +243,37 @@ def test_an_answer_that_does_not_come_is_said_to_be_overdue() -> None:
         for _ in range(8):  # its thread is kept, and what waits in vain is forgotten
             console.get("offsets/moves")
         assert store.asked <= 3
+
+
+class Writing(Slow):
+    """Its store asks before it writes, as the configuration does."""
+
+    def pause(self, name: str, order: Any, actor: Any) -> Any:
+        self.asked += 1
+        assert self.go.wait(20)
+        if given_up():
+            raise Conflict("it took too long")
+        return self.inner.pause(name, order, actor)
+
+
+def test_an_overdue_change_is_not_made_and_the_audit_log_says_so() -> None:
+    desk = lively_desk()
+    store: Any = Writing(desk.tables)
+    calls = Calls({**BOUNDS, "tables": Bounds(threads=1, waiting=5, within=0.5)})
+    with running(desk=replace(desk, tables=store), calls=calls) as console:
+        first, second = (console.post(f"tables/dbo.{name}/pause", {}) for name in ("Orders", "Persons"))
+        assert (first.status_code, second.status_code) == (504, 504)
+        assert "`begun` under the number of this request" in first.json()["remedy"]
+        assert "nothing was changed" in second.json()["remedy"]  # it has waited for the first
+        assert [(line.request, line.outcome) for line in console.audit.written] == [(first.json()["request"], "begun")]
+        store.go.set()
+        until = time.monotonic() + 5
+        while len(console.audit.written) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert [line.outcome for line in console.audit.written] == ["begun", "refused"]
+        assert console.audit.written[-1].request == first.json()["request"]
+        assert console.get("tables/dbo.Orders").json()["pause"] is None
+        assert store.asked == 1
 
 
 def test_a_defect_is_an_answer_without_its_text(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """What happens to a call: who asks, until when, and what became of it. Nobody decides here what a method does.
 
 The desk's methods run in the threads of `console/calls.py`; each call and each stream is a coroutine. A call whose deadline is over is answered
-at once: if it waited for a thread, it never begins; if it runs, it ends, and the audit log says with what."""
+at once: if it waited for a thread, it never begins; if it runs, it is given up before a change is written, or ends; the audit log says which."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, get_type_hints
@@ -12,11 +13,12 @@ import pytest
 from common.errors import PermanentError
 from desk.console.audited import Keeper, audited
 from desk.console.limits import Limit, Limits, Rate
-from desk.console.refusals import AuditUnavailable, NotAllowed, TooMany
+from desk.console.refusals import AuditUnavailable, GivenUp, NotAllowed, TooMany
 from desk.desk import Actor, Configuring, Conflict, DeadLetters, Desk, Messages, NotFound, Tables, Watching
 from desk.documents.configuring import OutputOrder, SourceOrder
 from desk.documents.messages import DeadLetterOrder, MessageFilter
 from desk.documents.tables import OffsetOrder, PauseOrder, SnapshotOrder
+from desk.patience import waited_for
 from tests.fakes.desk import FakeAudit, World, desk_of
 
 ACTOR = Actor("anna", "http", "r1", "10.0.0.1")
@@ -231,3 +233,20 @@ def test_addresses_of_this_machine_have_one_limit() -> None:
             desk.tables.pause("dbo.T", PauseOrder(), replace(ACTOR, address=f"127.0.0.{last + 1}"))
     with pytest.raises(TooMany):
         desk.tables.pause("dbo.T", PauseOrder(), replace(ACTOR, address="127.9.9.9"))
+
+
+def test_a_change_that_nobody_waits_for_is_not_begun() -> None:
+    desk, recorder, audit = parts()
+    with waited_for(time.monotonic()), pytest.raises(GivenUp, match="before it was begun"):
+        desk.configuring.put_source(SourceOrder(name="a.b", dry_run=False), None, ACTOR, new=True)
+    assert not recorder.called
+    assert [line.outcome for line in audit.written] == ["begun", "refused"]
+    assert "late" in audit.written[-1].details
+
+
+def test_a_change_that_was_made_too_late_says_so() -> None:
+    audit = parts()[2]
+    with waited_for(time.monotonic() + 0.2):
+        Keeper(audit, Limits(), True).change(ACTOR, "table.pause", "dbo.Orders", lambda: time.sleep(0.3))
+    assert [line.outcome for line in audit.written] == ["begun", "done"]
+    assert audit.written[-1].details == {"late": "its caller had no answer in time"}
