@@ -180,13 +180,17 @@ class VirtualCouriers:
         return VirtualBell(self._world)
 
 
-class Patient(Gate):
-    """Everybody asks."""
+WRONG = 10.0
+"""Seconds for which a gate may say that nobody waits although a session does. The real one does so for two, after a request without an answer."""
 
-    def __init__(self, world: Simulation, *, others: bool) -> None:
+
+class Patient(Gate):
+    """Everybody asks. Without `others` it says that nobody waits, also for a while when that is wrong."""
+
+    def __init__(self, world: Simulation, broker: Broker, *, others: bool) -> None:
         super().__init__(lambda: world.now)
-        self._others = others
-        self._empty = -math.inf
+        self._others, self._broker = others, broker
+        self._empty = self._right = -math.inf
 
     def enter(
         self, stop: threading.Event, patience: float, *, first: float = 3.0, longest: float = 30.0
@@ -202,7 +206,12 @@ class Patient(Gate):
         return 0.02
 
     def nobody_waits(self, within: float) -> bool:
-        return not self._others or self._clock() - self._empty <= within
+        now = self._clock()
+        if self._others:
+            return now - self._empty <= within
+        if all(each.holder is not None or not each.waiting for each in self._broker.sessions.values()):
+            self._right = now
+        return now - self._right <= WRONG
 
 
 class Stop(threading.Event):
@@ -297,7 +306,7 @@ class Router:
             self.stop,
             True,
             PACE,
-            Patient(self.world, others=self._others),
+            Patient(self.world, self.broker, others=self._others),
             self.means.tally,
             clock=lambda: self.world.now,
             parking=self.parking,
