@@ -89,6 +89,13 @@ def prepared(load: Loader[T], config: Path, level: Level, format: Format) -> T:
     return loaded(load, config)
 
 
+def of_tables(config: Path, level: Level, format: Format) -> Any:
+    """The ingester's settings with the names of the tables that patterns match now, once logging is set up."""
+    from dstream.config import load_ingester
+
+    return imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, level, format))
+
+
 def watching(load: Loader[T], config: Path, level: Level, format: Format) -> tuple[T, Watched[T]]:
     """As `prepared`, with the file watched: it is loaded again when it has changed."""
     from dstream.config_watch import Watched

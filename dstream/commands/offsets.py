@@ -13,7 +13,7 @@ from common.unread import Unread
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
-from dstream.starting import imported, prepared
+from dstream.starting import imported, of_tables
 
 
 class ShowByDefault(TyperGroup):
@@ -37,7 +37,7 @@ def show(
 
     The exit status is 1 if something cannot be read.
     """
-    settings = _settings(config, log_level, log_format)
+    settings = of_tables(config, log_level, log_format)
     unread: list[Unread] = []
     chosen = imported("ingester.commands.stores").chosen(settings, tables or [], settings.streams)
     found = imported("ingester.commands.status").tables_seen(settings, chosen, unread, lags=False)
@@ -78,7 +78,7 @@ def set_offset(
     if sum(chosen) != 1:
         raise ConfigurationError(["choose one of --lsn, --time, --earliest and --latest"])
     at = None if time is None else moment(time)
-    settings = _settings(config, log_level, log_format)
+    settings = of_tables(config, log_level, log_format)
     module = imported("ingester.commands.offsets")
     end = "earliest" if earliest else "latest" if latest else None
     result = module.move(
@@ -102,7 +102,7 @@ def moves(
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Show who moved which offset, the newest first."""
-    settings = _settings(config, log_level, log_format)
+    settings = of_tables(config, log_level, log_format)
     found = imported("ingester.commands.offsets").moves(settings, table, most=last)
     if as_json:
         return printed_or_unread(lambda: print_document(moves_document(found)), 0)
@@ -110,9 +110,3 @@ def moves(
 
 
 SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (("show", show), ("set", set_offset), ("moves", moves))
-
-
-def _settings(config: Any, level: Level, format: Format) -> Any:
-    from dstream.config import load_ingester
-
-    return imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, level, format))

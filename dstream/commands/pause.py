@@ -8,7 +8,7 @@ import typer
 
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_lines, printed_or_unread
-from dstream.starting import imported, prepared
+from dstream.starting import imported, of_tables
 
 
 def pause(
@@ -24,9 +24,7 @@ def pause(
 
     Ingesters notice it within 5 seconds, and remember it over restarts. Changes wait in SQL Server until its cleanup removes them.
     """
-    from dstream.config import load_ingester
-
-    settings = imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, log_level, log_format))
+    settings = of_tables(config, log_level, log_format)
     done = imported("ingester.commands.pauses").pause(settings, table, reason)
     since = "" if done.pause is None else f" since {done.pause.at} by {done.pause.by}"
     why = "" if done.pause is None or done.pause.reason is None else f": {done.pause.reason}"

@@ -8,7 +8,7 @@ import typer
 
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_lines, printed_or_unread
-from dstream.starting import imported, prepared
+from dstream.starting import imported, of_tables
 
 
 def resume(
@@ -24,9 +24,7 @@ def resume(
 
     Ingesters notice it within 5 seconds.
     """
-    from dstream.config import load_ingester
-
-    settings = imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, log_level, log_format))
+    settings = of_tables(config, log_level, log_format)
     done = imported("ingester.commands.pauses").resume(settings, table, reason)
     line = "resumed; ingesters notice it within 5 seconds" if done.changed else "is not paused"
     return printed_or_unread(lambda: print_lines([f"{done.table}: {line}"]), 0)

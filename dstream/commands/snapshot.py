@@ -12,7 +12,7 @@ from common.unread import Unread
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.snapshots import changed_lines, listed_document, listed_lines, started_lines
-from dstream.starting import imported, prepared
+from dstream.starting import imported, of_tables, prepared
 
 
 def _which(done: str) -> Any:
@@ -50,7 +50,7 @@ def _with_topic(
     from dstream.config import load_both
 
     if to is None:
-        return _settings(config, level, format), lambda: None
+        return of_tables(config, level, format), lambda: None
     settings, router = prepared(load_both, config, level, format)
     settings = imported("ingester.commands.stores").with_matches(settings)
     topics = imported("router.side_topic")
@@ -70,7 +70,7 @@ def list_snapshots(
 
     The exit status is 1 if something cannot be read.
     """
-    settings = _settings(config, log_level, log_format)
+    settings = of_tables(config, log_level, log_format)
     unread: list[Unread] = []
     found = imported("ingester.commands.snapshots").listed(settings, tables or [], last, unread)
     status = int(bool(unread))
@@ -120,14 +120,8 @@ SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
 
 def _change(config: Path, level: Level, format: Format, which: str, state: str) -> int:
     """The exit status is 1 if one of them is over already."""
-    settings = _settings(config, level, format)
+    settings = of_tables(config, level, format)
     to = imported("ingester.history.snapshot").SnapshotState(state)
     changed = imported("ingester.commands.snapshots").change(settings, which, to)
     status = int(not all(each.done for each in changed))
     return printed_or_unread(lambda: print_lines(changed_lines(changed)), status)
-
-
-def _settings(config: Path, level: Level, format: Format) -> Any:
-    from dstream.config import load_ingester
-
-    return imported("ingester.commands.stores").with_matches(prepared(load_ingester, config, level, format))
