@@ -33,6 +33,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands under test write to no person's own audit log."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DSTREAM_AUDIT_FILE", str(tmp_path_factory.mktemp("audit") / "audit.jsonl"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def sqlserver() -> Iterator[SqlServerEmulator]:
     """An emulator without databases of its own; capture runs when a test asks for a scan."""

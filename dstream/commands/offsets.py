@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from common.errors import ConfigurationError
 from common.unread import Unread
+from dstream.audited import audited
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
@@ -81,14 +82,20 @@ def set_offset(
     settings = of_tables(config, log_level, log_format)
     module = imported("ingester.commands.offsets")
     end = "earliest" if earliest else "latest" if latest else None
-    result = module.move(
-        settings,
-        table,
-        module.Target(lsn=lsn, time=at, end=end),
-        module.Confirmed(take=take, skip=skip),
-        dry_run=dry_run,
-        reason=reason,
-    )
+    order = {"lsn": lsn, "time": time, "end": end, "take": take, "skip": skip}
+    given = {name: value for name, value in order.items() if value}
+    with audited("offset.move", table, reason, dry_run=dry_run, order=given) as said:
+        result = module.move(
+            settings,
+            table,
+            module.Target(lsn=lsn, time=at, end=end),
+            module.Confirmed(take=take, skip=skip),
+            dry_run=dry_run,
+            reason=reason,
+        )
+        said.details = {"begun": result.begun, "to": result.to, "lacking": [option for option, _ in result.lacking]}
+        if not result.moved:
+            said.outcome = "refused"
     lines = result_lines(result, dry_run=dry_run, duplicate_window=settings.queue.duplicate_window)
     return printed_or_unread(lambda: print_lines(lines), int(bool(result.lacking)))
 

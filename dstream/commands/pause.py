@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dstream.audited import audited
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_lines, printed_or_unread
 from dstream.starting import imported, of_tables
@@ -25,7 +26,10 @@ def pause(
     Ingesters notice it within 5 seconds, and remember it over restarts. Changes wait in SQL Server until its cleanup removes them.
     """
     settings = of_tables(config, log_level, log_format)
-    done = imported("ingester.commands.pauses").pause(settings, table, reason)
+    with audited("table.pause", table, reason) as said:
+        done = imported("ingester.commands.pauses").pause(settings, table, reason)
+        if not done.changed:
+            said.refused("it is paused already")
     since = "" if done.pause is None else f" since {done.pause.at} by {done.pause.by}"
     why = "" if done.pause is None or done.pause.reason is None else f": {done.pause.reason}"
     if done.changed:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dstream.audited import audited
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_lines, printed_or_unread
 from dstream.starting import imported, of_tables
@@ -25,6 +26,9 @@ def resume(
     Ingesters notice it within 5 seconds.
     """
     settings = of_tables(config, log_level, log_format)
-    done = imported("ingester.commands.pauses").resume(settings, table, reason)
+    with audited("table.resume", table, reason) as said:
+        done = imported("ingester.commands.pauses").resume(settings, table, reason)
+        if not done.changed:
+            said.refused("it is not paused")
     line = "resumed; ingesters notice it within 5 seconds" if done.changed else "is not paused"
     return printed_or_unread(lambda: print_lines([f"{done.table}: {line}"]), 0)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from common.unread import Unread
+from dstream.audited import audited
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.snapshots import changed_lines, listed_document, listed_lines, started_lines
@@ -39,7 +40,12 @@ def start(
     """Send the rows that a table holds now, while its changes go on."""
     settings, topic = _with_topic(config, log_level, log_format, to, dry_run=dry_run)
     module = imported("ingester.commands.snapshots")
-    found = module.start(settings, table, where=where, topic=topic, dry_run=dry_run)
+    order = {} if to is None else {"topic": to}
+    if where is not None:
+        order["where"] = f"{len(where)} characters"
+    with audited("snapshot.start", table, dry_run=dry_run, order=order) as said:
+        found = module.start(settings, table, where=where, topic=topic, dry_run=dry_run)
+        said.details = {"snapshot": found.id}
     return printed_or_unread(lambda: print_lines(started_lines(found)), 0)
 
 
@@ -118,10 +124,15 @@ SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
 )
 
 
+_DOES = {"paused": "pause", "waiting": "resume", "stopped": "stop"}
+
+
 def _change(config: Path, level: Level, format: Format, which: str, state: str) -> int:
     """The exit status is 1 if one of them is over already."""
     settings = of_tables(config, level, format)
     to = imported("ingester.history.snapshot").SnapshotState(state)
-    changed = imported("ingester.commands.snapshots").change(settings, which, to)
-    status = int(not all(each.done for each in changed))
+    with audited(f"snapshot.{_DOES[state]}", which) as said:
+        changed = imported("ingester.commands.snapshots").change(settings, which, to)
+        if status := int(not all(each.done for each in changed)):
+            said.refused("one of them is over already")
     return printed_or_unread(lambda: print_lines(changed_lines(changed)), status)

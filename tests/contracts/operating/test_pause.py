@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from desk.audit import local_user
 from ingester.sqlserver.operating.pauses import SqlServerPauses
 from tests.contracts.operating.conftest import PERSONS, Desk
 
@@ -48,6 +51,24 @@ def test_a_pause_is_kept_with_who_and_why_until_it_is_ended(desk: Desk) -> None:
         ended = pauses.ended("dbo.persons")
     assert ended is not None
     assert (ended.reason, ended.by.startswith(desk.place.login.user)) == ("it is done", True)
+
+
+def test_who_did_it_is_in_the_audit_log(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.place.make_queue()
+    place = tmp_path / "audit.jsonl"
+    monkeypatch.setenv("DSTREAM_AUDIT_FILE", str(place))
+    assert desk.run("pause", "persons", "--why", "a large import").status == 0
+    assert desk.run("offsets", "set", "persons", "--latest", "--dry-run").status == 0
+    assert desk.run("resume", "persons").status == 0
+    assert desk.run("snapshot", "start", "persons").status == 0
+    lines = [json.loads(line) for line in place.read_text().splitlines()]
+    assert [(each["action"], each["outcome"]) for each in lines] == [
+        (action, outcome)
+        for action in ("table.pause", "table.resume", "snapshot.start")
+        for outcome in ("begun", "done")
+    ]
+    assert {(each["who"], each["target"]) for each in lines} == {(local_user(), "persons")}
+    assert lines[0]["reason"] == "a large import"
 
 
 def test_a_table_that_is_not_configured_is_refused(desk: Desk) -> None:
