@@ -34,8 +34,13 @@ class Said:
 def audited(
     action: str, target: str, reason: str | None = None, *, dry_run: bool = False, **details: Any
 ) -> Iterator[Said]:
-    """A line before what is done in its context, and one after it, by the user of the operating system. A dry run has none."""
+    """A line before what is done in its context, and one after it, by the user of the operating system. A dry run has none.
+
+    `details`: for the first line; of `order` only what was given.
+    """
     said = Said()
+    if "order" in details:
+        details["order"] = {name: value for name, value in details["order"].items() if value}
     write = _nothing if dry_run else _writing(action, target, reason)
     write("begun", details)
     try:

@@ -83,8 +83,7 @@ def set_offset(
     module = imported("ingester.commands.offsets")
     end = "earliest" if earliest else "latest" if latest else None
     order = {"lsn": lsn, "time": time, "end": end, "take": take, "skip": skip}
-    given = {name: value for name, value in order.items() if value}
-    with audited("offset.move", table, reason, dry_run=dry_run, order=given) as said:
+    with audited("offset.move", table, reason, dry_run=dry_run, order=order) as said:
         result = module.move(
             settings,
             table,
