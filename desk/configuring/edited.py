@@ -37,7 +37,7 @@ Change = Callable[[Draft], list[str]]
 
 
 class Judge(Protocol):
-    """Reads a whole configuration as the stages do, without asking a server."""
+    """Reads a whole configuration as the stages do, without asking a server. Of one text it says the same as long as the process runs."""
 
     def __call__(self, text: str, /) -> Sequence[str]:
         """What a person should know, such as variables that are not set here. Raises ConfigurationError with every problem, by line."""
@@ -64,6 +64,7 @@ class EditedConfiguration:
         self._matches = matches
         self._now = now
         self._lock = threading.Lock()
+        self._last_judged: tuple[str, Sequence[str]] | None = None
 
     def configuration(self) -> Configuration:
         content = self._place.read()
@@ -161,7 +162,7 @@ class EditedConfiguration:
         warnings: Sequence[str],
     ) -> Edit:
         """The text in the place of the content, unless it is a dry run, or the same."""
-        told = [*warnings, *self._exposed(content, text), *self._judge(Original.of(text).text)]
+        told = [*warnings, *self._exposed(content, text), *self._judged(text)]
         data = text.encode()
         same = data == content.data
         if same:
@@ -206,6 +207,12 @@ class EditedConfiguration:
             return self._place.read().data == text.encode()
         except DStreamError:
             return False
+
+    def _judged(self, text: str) -> Sequence[str]:
+        """What was shown by a dry run is mostly what is written next: a long file is not read again for that."""
+        if self._last_judged is None or self._last_judged[0] != text:
+            self._last_judged = text, self._judge(Original.of(text).text)
+        return self._last_judged[1]
 
     def _exposed(self, content: Content, text: str) -> list[str]:
         """A text that cannot be read hides nothing that is known: a person who undoes it must know."""

@@ -42,6 +42,7 @@ class World:
         self.file.write_text(FILE)
         self.place = Place(self.file)
         self.seconds = 0.0
+        self.judged = 0
         self.desk = EditedConfiguration(
             self.place,
             Revisions(folder / "state", self.place.name),
@@ -51,6 +52,7 @@ class World:
         )
 
     def _judged(self, text: str) -> list[str]:
+        self.judged += 1
         time.sleep(self.seconds)
         return []
 
@@ -70,6 +72,15 @@ def test_a_change_that_nobody_waits_for_is_not_made(world: World) -> None:
     assert world.desk.configuration().revisions == []
     with waited_for(time.monotonic() + 60):
         assert world.add().applied
+
+
+def test_what_a_dry_run_has_shown_is_not_judged_again(world: World) -> None:
+    order = SourceOrder(name="Orders", dry_run=True)
+    world.desk.put_source(order, None, ACTOR, new=True)
+    world.add()
+    assert world.judged == 1
+    world.desk.remove_source("Persons", None, ACTOR, dry_run=True)
+    assert world.judged == 2
 
 
 def test_the_console_says_until_when_it_waits(world: World) -> None:
