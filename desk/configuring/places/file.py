@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from common.errors import PermanentError, TransientError
@@ -98,8 +99,12 @@ class FilePlace:
         """Whether another file could take its place."""
         status = real.stat()
         beside = real.with_name(f".{real.name}.{os.getpid()}.new")
-        with suppress(OSError):
-            beside.unlink()  # of a process that was killed: in a container they all have one number
+        for left in real.parent.glob(
+            f".{escape(real.name)}.*.new"
+        ):  # by processes that were killed: nobody else writes now
+            if left.name.removeprefix(f".{real.name}.").removesuffix(".new").isdecimal():
+                with suppress(OSError):
+                    left.unlink()
         try:
             handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError as error:

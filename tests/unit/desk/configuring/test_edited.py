@@ -374,6 +374,14 @@ def test_an_undo_says_what_it_lets_out_and_whose_change_it_is(world: World) -> N
     assert edit.warnings == ["every column of sales.Items that its columns left out is sent from now on"]
 
 
+def test_what_killed_consoles_left_beside_the_file_goes(world: World) -> None:
+    for name in (".dstream.hcl.1234.new", ".dstream.hcl.5.new", ".other.hcl.5.new", ".dstream.hcl.x.new"):
+        (world.file.parent / name).write_text("half of a fi")
+    world.add_source("hr.Staff")
+    left = sorted(path.name for path in world.file.parent.iterdir() if path.is_file())
+    assert left == [".dstream.hcl.x.new", ".other.hcl.5.new", "dstream.hcl"]
+
+
 def test_each_stage_may_have_a_file_of_its_own(tmp_path: Path) -> None:
     """The router's has a block for the ingester too, of which it takes queue and tables."""
     world = World(tmp_path, FILE[: FILE.index("publisher")])
