@@ -33,9 +33,9 @@ _HINT = (
 
 
 class Guard:
-    """Limits the calls of one link, which are made one after the other. `where`: the namespace, whose text is told; links that are made with the same
-    object are cut together (`cut_calls`).
+    """Limits the calls of one link, which are made one after the other.
 
+    `where`: the namespace. An error names it by its text, and links that have the same object are cut together (`cut_calls`).
     `handle`: the SDK's sender or receiver whose socket is shut down; None before there is one.
     """
 

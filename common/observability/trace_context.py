@@ -32,8 +32,8 @@ def traceparent(value: object) -> str | None:
 
 
 def held(properties: Mapping[str, object]) -> dict[str, str]:
-    """What of a message's properties is its context, by the name of the field. Any sender may have written them: what is no context is left
-    out, and a state goes with its context."""
+    """The context in a message's properties, by the name of the field. Any sender may have written them, so a value that is no context is
+    left out, and so is a state without a context."""
     context = traceparent(properties.get(TRACEPARENT))
     if context is None:
         return {}

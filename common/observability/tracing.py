@@ -49,11 +49,9 @@ def switched_on(environment: Mapping[str, str]) -> bool:
 
 def variables(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Those by which another machine's process makes spans as this one does; none where they are switched off. Headers may be secret."""
-    return (
-        tuple(sorted(each for each in environment.items() if each[0].startswith("OTEL_")))
-        if switched_on(environment)
-        else ()
-    )
+    if not switched_on(environment):
+        return ()
+    return tuple(sorted((name, value) for name, value in environment.items() if name.startswith("OTEL_")))
 
 
 def spans_of(service: str, environment: Mapping[str, str] = os.environ) -> Spans | None:
@@ -123,13 +121,13 @@ class _Ending:
 
 
 class _Once(logging.Filter):
-    """What the SDK logs of a collector, once: it would be a line for each batch."""
+    """Passes on the first warning of the SDK about its collector, and drops the others: there would be one for each batch."""
 
-    told = False
+    logged = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno >= logging.WARNING and not _Once.told:
-            _Once.told = True
+        if record.levelno >= logging.WARNING and not _Once.logged:
+            _Once.logged = True
             log.warning(
                 "spans are lost",
                 why=record.getMessage()[:300],

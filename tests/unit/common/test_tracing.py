@@ -124,7 +124,7 @@ def test_a_page_its_batches_and_their_messages_are_one_trace(seen: Collector) ->
     assert set(mixed.links) == {own[3:52], GIVEN[3:52]}
 
 
-def test_links_are_bounded_and_an_error_is_told_by_its_type(seen: Collector) -> None:
+def test_links_are_bounded_and_an_error_is_named_by_its_type(seen: Collector) -> None:
     contexts = [f"00-{number:032x}-{number:016x}-01" for number in range(1, 100)]
     sender = TracedSender(Taking(TransientError("value of a row")), spans(seen), "route topic", {})
     with pytest.raises(TransientError):
@@ -243,8 +243,8 @@ def test_the_end_of_a_process_starts_no_thread() -> None:
         f"{SPAN}atexit.register(lambda: setattr(threading.Thread, 'start', refused))"
     )
     with collector() as made:
-        told = run(program, **made.environment, OTEL_BSP_SCHEDULE_DELAY="60000")
-        assert told.stderr == ""
+        ended = run(program, **made.environment, OTEL_BSP_SCHEDULE_DELAY="60000")
+        assert ended.stderr == ""
         assert [each.name for each in made.seen] == ["a"]
 
 
@@ -260,10 +260,10 @@ def test_a_mute_collector_holds_nobody_up() -> None:
 
 def test_without_the_packages_a_warning_says_which_extra() -> None:
     program = f"import sys\nsys.modules['opentelemetry.sdk.trace'] = None\n{SPAN}assert made is None"
-    told = run(program, OTEL_TRACES_EXPORTER="otlp")
-    assert "dstream-cdc[tracing]" in told.stdout + told.stderr
+    ended = run(program, OTEL_TRACES_EXPORTER="otlp")
+    assert "dstream-cdc[tracing]" in ended.stdout + ended.stderr
 
 
 def test_another_exporter_is_refused_with_what_is_known() -> None:
-    told = run(f"{SPAN}assert made is None", OTEL_TRACES_EXPORTER="zipkin")
-    assert "OTEL_TRACES_EXPORTER=otlp" in told.stdout + told.stderr
+    ended = run(f"{SPAN}assert made is None", OTEL_TRACES_EXPORTER="zipkin")
+    assert "OTEL_TRACES_EXPORTER=otlp" in ended.stdout + ended.stderr
