@@ -193,6 +193,7 @@ def test_every_answer_has_the_headers_that_protect_a_browser(console: Running, p
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
+    assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
     assert headers["x-content-type-options"] == "nosniff"

@@ -43,7 +43,8 @@ _OPEN_BODY_BYTES: Final = 64 * 1024
 _BODY_SECONDS: Final = 15.0
 _CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
-    "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _HEADERS: Final = (
     (b"content-security-policy", _CSP.encode()),
