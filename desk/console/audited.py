@@ -86,18 +86,23 @@ class Keeper:
         self._end(actor, action, target, outcome, reason, {**found, **_late()})
         return result
 
+    def _write(
+        self, actor: Actor, action: str, target: str, outcome: Any, reason: str | None, details: dict[str, Any]
+    ) -> None:
+        self.audit.write(
+            actor,
+            action,
+            text(target, 600),
+            outcome,
+            reason=None if reason is None else text(reason, 1000),
+            **brief(details),
+        )
+
     def _begin(
         self, actor: Actor, action: str, target: str, outcome: Any, reason: str | None, details: dict[str, Any]
     ) -> None:
         try:
-            self.audit.write(
-                actor,
-                action,
-                text(target, 600),
-                outcome,
-                reason=None if reason is None else text(reason, 1000),
-                **brief(details),
-            )
+            self._write(actor, action, target, outcome, reason, details)
         except DStreamError as error:
             raise AuditUnavailable(
                 f"the audit log cannot be written, so nothing was changed: {error.message}", hint=error.hint
@@ -108,14 +113,7 @@ class Keeper:
     ) -> None:
         """The change is made, or not; a person must learn of it even if the log cannot."""
         try:
-            self.audit.write(
-                actor,
-                action,
-                text(target, 600),
-                outcome,
-                reason=None if reason is None else text(reason, 1000),
-                **brief(details),
-            )
+            self._write(actor, action, target, outcome, reason, details)
         except DStreamError as error:
             log.error(
                 "end of a change not written to the audit log",
