@@ -58,6 +58,30 @@ def local_user() -> str:
         return f"uid {os.getuid()}"
 
 
+def line_of(
+    at: datetime,
+    actor: Actor,
+    action: str,
+    target: str,
+    outcome: Outcome,
+    *,
+    reason: str | None,
+    details: dict[str, Any],
+) -> AuditLine:
+    return AuditLine(
+        at=at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        who=actor.who,
+        through=actor.through,
+        address=actor.address,
+        action=action,
+        target=target,
+        outcome=outcome,
+        details=details,
+        reason=reason,
+        request=actor.request,
+    )
+
+
 class AuditFile:
     """A `desk.desk.Audit`."""
 
@@ -91,18 +115,7 @@ class AuditFile:
         reason: str | None = None,
         **details: Any,
     ) -> None:
-        line = AuditLine(
-            at=self._now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            who=actor.who,
-            through=actor.through,
-            address=actor.address,
-            action=action,
-            target=target,
-            outcome=outcome,
-            details=details,
-            reason=reason,
-            request=actor.request,
-        )
+        line = line_of(self._now(), actor, action, target, outcome, reason=reason, details=details)
         octets = line.model_dump_json(exclude_none=True).encode() + b"\n"
         with self._kept(), self._locked():
             self._rotate()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from common.errors import ConfigurationError, PermanentError
+from desk.audit import line_of
 from desk.desk import Actor
 from desk.documents.audit import AuditLine
 from desk.documents.shape import Page
@@ -33,19 +34,8 @@ class FakeAudit:
     ) -> None:
         if self.full:
             raise PermanentError("writing the audit log: no space left on device", hint="make space")
-        at = datetime.fromtimestamp(self.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = AuditLine(
-            at=at,
-            who=actor.who,
-            through=actor.through,
-            address=actor.address,
-            action=action,
-            target=target,
-            outcome=outcome,
-            details=details,
-            reason=reason,
-            request=actor.request,
-        )
+        at = datetime.fromtimestamp(self.now(), UTC)
+        line = line_of(at, actor, action, target, outcome, reason=reason, details=details)
         with self.lock:
             self.written.append(line)
 
