@@ -24,6 +24,7 @@ from common.errors import ConfigurationError, PermanentError
 from desk.desk import Actor
 from desk.documents.audit import AuditLine
 from desk.documents.shape import Page
+from desk.times import written
 
 VARIABLE: Final = "DSTREAM_AUDIT_FILE"
 ROTATE_BYTES: Final = 64 * 1024 * 1024
@@ -69,7 +70,7 @@ def line_of(
     details: dict[str, Any],
 ) -> AuditLine:
     return AuditLine(
-        at=at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        at=written(at, "milliseconds"),
         who=actor.who,
         through=actor.through,
         address=actor.address,

@@ -21,6 +21,7 @@ from common.in_time import begun
 from common.unread import Unread, read_or
 from desk.importing import imported
 from desk.remedies import in_database
+from desk.times import written
 
 if TYPE_CHECKING:
     from common.bus.ports import Bus, EntityManager
@@ -60,7 +61,7 @@ class Status:
 
 def read(stages: Stages, stop: threading.Event) -> Status:
     """Asks all stores at once, so that it takes as long as the slowest; in other threads, so that Ctrl-C need not wait for a server."""
-    at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    at = written(datetime.now(UTC))
     of_tables, of_queue, of_topics = list[Unread](), list[Unread](), list[Unread]()
     depths = [
         (name, begun(partial(_depth, bus, entities, name, stop), name="status-queue"))

@@ -22,6 +22,7 @@ from desk.configuring.places.config_map import ConfigMapName, ConfigMapPlace
 from desk.configuring.places.file import FilePlace
 from desk.configuring.places.port import Place
 from desk.configuring.revisions import Revisions
+from desk.times import written
 from ingester.commands.stores import with_matches
 from ingester.settings import IngesterSettings
 
@@ -74,4 +75,4 @@ class Matching:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return written(datetime.now(UTC))

@@ -21,6 +21,7 @@ from common.unread import Unread
 from desk.dead_letters.engine import Engine, Kind, Watch
 from desk.desk import Actor, Conflict, NotFound
 from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, Operation
+from desk.times import written
 
 MOST_KEPT: Final = 100
 PLAN_SECONDS: Final = 10.0
@@ -170,4 +171,4 @@ class DeadLetterDesk:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return written(datetime.now(UTC), "milliseconds")

@@ -16,6 +16,7 @@ from typing import Any, Final
 from common.bus.packing import BadPack, is_pack, unpack
 from common.message import Message, Property
 from common.names import TableName
+from desk.times import written
 
 LARGEST_READ: Final = 1 << 20
 """Bytes of a body that is read as JSON for its facts."""
@@ -186,4 +187,4 @@ def _milliseconds(at: object) -> str | None:
 
 def instant(at: datetime) -> str:
     """In UTC, ISO 8601 with milliseconds."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return written(at, "milliseconds")

@@ -19,6 +19,7 @@ from common.clock import SteadyClock, SteadyTime, steady
 from desk.desk import NotFound
 from desk.documents.overview import Entity, Overview, Trouble, Unacknowledged
 from desk.documents.tables import History, Table
+from desk.times import written
 from desk.watching.entities import DEFAULT, Topics, path_of, queue_entity, topic_entities, unacknowledged
 from desk.watching.history import Counters, Kept
 from desk.watching.overview import Console, overview
@@ -224,7 +225,7 @@ class StoresWatching:
             missing=topics.value.missing,
             database=self._console.names.database,
         )
-        at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        at = written(datetime.fromtimestamp(self._now(), UTC))
         found = self._dated(troubles(seen), at)
         return _Look(
             overview(self._console, at, seen, self._tables.answer().value.owners, found),
