@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from common.errors import DStreamError, PermanentError
+from common.errors import DStreamError, PermanentError, TransientError
 from common.names import TableName
 from ingester.operating.pauses import Pause, PausesHidden
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights, needing
@@ -17,7 +17,11 @@ from ingester.sqlserver.hints import MAKE_PAUSES, READ_PAUSES, SEE_PAUSES, USE_P
 from ingester.sqlserver.sql import pauses as queries
 from ingester.sqlserver.sql.operating import SEES_ALL_TABLES
 
-_TABLE_THERE = 2714
+_TABLE_THERE, _LOCK_TIMEOUT = 2714, 1222
+_HELD = (
+    "most often a transaction that nobody commits; sys.dm_tran_locks shows its session: commit it, roll it back, or end the session. "
+    "An ingester does not start before, because it must not read a table that may be paused"
+)
 _REASON = 1000
 _HIDDEN = "reading pauses: dbo.cdc_pauses does not exist, or this login may not see it"
 
@@ -74,9 +78,15 @@ class SqlServerPauses:
 
 @contextmanager
 def _seeing() -> Iterator[None]:
-    """A refusal for want of a right, with the right."""
+    """A refusal for want of a right, with the right; a wait for another session, with how to find it."""
     try:
         yield
+    except TransientError as error:
+        if is_error(error, _LOCK_TIMEOUT):
+            raise TransientError(
+                "reading pauses: another session holds dbo.cdc_pauses", hint=_HELD
+            ) from error.__cause__
+        raise
     except PermanentError as error:
         if lacks_rights(error):
             raise PausesHidden(f"reading pauses: {error.message}", hint=READ_PAUSES) from error.__cause__

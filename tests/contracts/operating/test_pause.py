@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from common.errors import TransientError
 from desk.audit import local_user
 from ingester.sqlserver.operating.pauses import SqlServerPauses
 from tests.contracts.operating.conftest import PERSONS, Desk
@@ -51,6 +52,23 @@ def test_a_pause_is_kept_with_who_and_why_until_it_is_ended(desk: Desk) -> None:
         ended = pauses.ended("dbo.persons")
     assert ended is not None
     assert (ended.reason, ended.by.startswith(desk.place.login.user)) == ("it is done", True)
+
+
+def test_a_session_that_holds_the_pauses_is_named(desk: Desk) -> None:
+    desk.place.make_queue()
+    assert desk.run("pause", "persons").status == 0
+    with (
+        desk.place.login.connect() as holder,
+        holder.cursor() as cursor,
+        closing(SqlServerPauses(desk.connection())) as pauses,
+    ):
+        holder.autocommit(False)
+        cursor.execute("UPDATE dbo.cdc_pauses SET reason = N'held'")
+        with pytest.raises(TransientError, match=r"another session holds dbo\.cdc_pauses") as found:
+            pauses.paused()
+        assert "sys.dm_tran_locks" in str(found.value.hint)
+        holder.rollback()
+        assert list(pauses.paused() or {}) == ["dbo.persons"]
 
 
 def test_who_did_it_is_in_the_audit_log(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
