@@ -112,9 +112,10 @@ class Loaded:
         self._wait_for_router()
         self._writer.start()
         ends = time.monotonic() + _PATIENCE
-        while self.routed() < _BACKLOG:
+        while self.routed() < TRANSACTION_ROWS / 5:
             self._check(ends, "no load reached the topics")
             time.sleep(_LOOK)
+        print("the pipeline is loaded", flush=True)
         return self
 
     def __exit__(self, *details: object) -> None:
