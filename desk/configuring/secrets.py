@@ -16,6 +16,7 @@ from common.config.settings import Settings
 from common.observability.logs import MASK
 from common.sqladdress import SqlAddress
 from desk.configuring.addresses import WHOLE, address_shown, hidden_in_file, masked_again
+from desk.configuring.commented import IN_COMMENTS, comments_of
 from desk.configuring.hcl.document import Inner, Setting, shown, variables_named
 from desk.configuring.hcl.literals import NAME, Env
 from desk.configuring.hcl.original import Splice
@@ -108,22 +109,31 @@ def settings_shown(model: type[BaseModel] | None, block: Inner, besides: Iterabl
 
 def masked(text: str, document: Inner) -> str:
     """The file's text (with line ends of one character), with a mask in the place of each value of a secret."""
-    found = structure(text)
-    spans = [*_spans(text, found, found.root, document, None)]
-    taken = [(each.start, each.end) for each in spans]
-    for pattern in (_KEYS, _LOGIN_SHOWN):
-        for each in pattern.finditer(text):
-            if not any(start < each.end(2) and each.start(2) < end for start, end in taken):
-                spans.append(Splice(each.start(2), each.end(2), MASK))
-                taken.append(each.span(2))
-    for start, end in found.comments:
-        for each in (*_WORDED.finditer(text, start, end), *_NAMED.finditer(text, start, end)):
-            if not any(begin < each.end(2) and each.start(2) < stop for begin, stop in taken):
-                spans.append(Splice(each.start(2), each.end(2), MASK))
-                taken.append(each.span(2))
-    for splice in sorted(spans, reverse=True):
+    for splice in reversed(_united(text, _hidden(text, document))):
         text = text[: splice.start] + splice.text + text[splice.end :]
     return text
+
+
+def _hidden(text: str, document: Inner) -> Iterator[Splice]:
+    """Each place of a secret as each rule sees it. They may overlap."""
+    found = structure(text)
+    yield from _spans(text, found, found.root, document, None)
+    for pattern in (_KEYS, _LOGIN_SHOWN):
+        yield from (Splice(*each.span(2), MASK) for each in pattern.finditer(text))
+    for start, end in comments_of(text, found):
+        for pattern in (_WORDED, _NAMED, *IN_COMMENTS):
+            yield from (Splice(*each.span(2), MASK) for each in pattern.finditer(text, start, end))
+
+
+def _united(text: str, splices: Iterable[Splice]) -> list[Splice]:
+    """Splices that do not overlap, and take away each character that any of `splices` does."""
+    found = list[Splice]()
+    for each in sorted(splices, key=lambda splice: (splice.start, -splice.end)):
+        if not found or each.start >= found[-1].end:
+            found.append(each)
+        elif each.end > found[-1].end:
+            found[-1] = Splice(found[-1].start, each.end, MASK + ("\n" if text[each.end - 1] == "\n" else ""))
+    return found
 
 
 def _types(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Any]:
@@ -260,9 +270,4 @@ def _value(
 
 def literal_secrets(text: str, document: Inner) -> list[tuple[int, int]]:
     """Where values of secrets stand in a text."""
-    found = structure(text)
-    spans = [(each.start, each.end) for each in _spans(text, found, found.root, document, None)]
-    more = [each.span(2) for pattern in (_KEYS, _LOGIN_SHOWN) for each in pattern.finditer(text)]
-    for pattern in (_NAMED, _WORDED):
-        more += [each.span(2) for start, end in found.comments for each in pattern.finditer(text, start, end)]
-    return [*spans, *more]
+    return [(each.start, each.end) for each in _hidden(text, document)]

@@ -70,13 +70,14 @@ def without_expressions(text: str, letter: str = "v") -> str:
         elif found[0] == "{%":
             raise _refused(text, found.start(), "a template statement stands here")
         else:
-            end = _expression_end(text, found.end())
+            end = expression_end(text, found.end())
             out.append(letter * (end - found.start()))
         position = end
     return "".join([*out, text[position:]])
 
 
-def _expression_end(text: str, position: int) -> int:
+def expression_end(text: str, position: int) -> int:
+    """Behind the `}}` of the expression that `position` is in, right behind its `{{`."""
     begin, opened = position, list[str]()
     while position < len(text):
         if not opened and text.startswith("}}", position):
