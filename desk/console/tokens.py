@@ -27,6 +27,12 @@ UNNAMED = "token"
 """Who has a token that is given without a name."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _MAKE = "openssl rand -hex 32 makes a token"
+_LONGEST_NAME = 31
+"""Of one that is no address of e-mail: keys are longer."""
+_FEWEST = 6
+"""Different characters of a token."""
+_HEX = re.compile(r"(?=.*[0-9])[0-9A-Fa-f]{16,}")
+_KEY = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+_-]{16,}")
 _LARGEST = 64 * 1024
 _LOOK_SECONDS = 1.0
 
@@ -63,7 +69,23 @@ def _parted(line: str, number: int) -> tuple[str, str]:
         raise _wrong(number, f"has a token of less than {SHORTEST} characters", hint=_MAKE)
     if not token.isascii() or not token.isprintable() or " " in token:
         raise _wrong(number, "has a token with characters that no header can have", hint=_MAKE)
+    if name and _swapped(name, token):
+        raise _wrong(
+            number,
+            "looks swapped, with the token before the colon",
+            hint="name:token; a name has at most 31 characters unless it has an @, is shorter than its token and looks like no key;"
+            f" its token has no @ and {_FEWEST} different characters or more; {_MAKE}",
+        )
     return name, token
+
+
+def _swapped(name: str, token: str) -> bool:
+    """Whether what should be secret may be what is not: then a word that people know would let in, and the audit log would show the secret."""
+    if "@" in token or len(set(token)) < _FEWEST:
+        return True
+    if "@" in name:
+        return False
+    return len(name) > _LONGEST_NAME or len(name) >= len(token) or any(each.fullmatch(name) for each in (_HEX, _KEY))
 
 
 def _wrong(number: int, what: str, *, hint: str) -> ConfigurationError:

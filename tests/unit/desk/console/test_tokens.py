@@ -59,6 +59,34 @@ WRONG = [
 ]
 
 
+SWAPPED = [
+    "3f9c3f9c3f9c3f9c3f9c:ada-lovelace-1815",
+    "9F86D081884C7D659A2FEAA0C55AD015:ada-lovelace-the-first-of-all-programmers",
+    "dGhpcyBpcyBhIGtleQ1:ada-lovelace-1815-1852-london",
+    "6ba7b810-9dad-11d1-80b4-00c04fd430c8:ada-lovelace-the-first-of-all-programmers",
+    "first-token-0123456789:ada-lovelace-1815",
+    "first-token:ada.lovelace@example.com",
+    "ada:aaaaaaaaaaaaaaaaaaaaaaaa",
+    "ada:3f9c3f9c3f9c3f9c3f9c",
+]
+
+
+@pytest.mark.parametrize("text", SWAPPED)
+def test_a_line_that_may_be_swapped_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="line 2 looks swapped") as refused:
+        tokens_of(f"{FIRST}\n{text}")
+    said = f"{refused.value} {refused.value.hint}"
+    assert not [each for each in text.split(":") if len(each) > 8 and each in said]
+
+
+@pytest.mark.parametrize(
+    "name", ["ada", "ada.lovelace@analytical-engines.example.com", "nightly-replay-2", "facade", "Grace_H"]
+)
+def test_a_name_is_one_with_any_key(name: str) -> None:
+    for token in ("9f86d081884c7d659a2feaa0c55ad015", "dGhpcyBpcyBhIGtleQ1", "correct-horse-battery-staple"):
+        assert tokens_of(f"{name}:{token}") == {token: name}
+
+
 @pytest.mark.parametrize(("text", "what"), WRONG)
 def test_a_line_with_a_name_is_judged_without_showing_the_token(text: str, what: str) -> None:
     with pytest.raises(ConfigurationError, match=what) as refused:
