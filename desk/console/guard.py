@@ -93,7 +93,8 @@ def check_host(access: Access, asked: Asked) -> None:
 def _check_names(access: Access, given: Mapping[str, Sequence[str]]) -> None:
     """Each host that a header names, also that of a proxy before the proxy."""
     for header, values in given.items():
-        for host in ",".join(values).split(",") if values else ():
+        parts = ",".join(values).split(",") if values else []
+        for host in [each for each in parts if each.strip()] or parts:  # a list may have empty parts
             if host_of(host.strip()) not in access.names and not _is_this_machine(host.strip()):
                 raise NotAllowed(
                     f"the {header} header names a host that is not this console's",
@@ -106,8 +107,9 @@ def _is_this_machine(host: str) -> bool:
     return name is not None and is_loopback(name)
 
 
-def check_origin(asked: Asked) -> None:
-    """That no foreign page sends it, whatever the browser sends along. Raises NotAllowed."""
+def check_origin(access: Access, asked: Asked) -> None:
+    """That no foreign page sends it, whatever the browser sends along. Behind a proxy that sends its own Host, a page of each public name is one
+    of this console. Raises NotAllowed."""
     site = asked.one("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         raise NotAllowed("the request comes from another site's page", hint="use a page of this console")
@@ -115,8 +117,16 @@ def check_origin(asked: Asked) -> None:
     if not origins or not asked.changes:
         return
     hosts = {value.lower() for name in ("host", "x-forwarded-host") for value in asked.all(name)[:1]}
-    if len(origins) > 1 or _authority(origins[0]) not in hosts:
-        raise NotAllowed("the Origin header names another site", hint="use a page of this console")
+    authority = _authority(origins[0]) if len(origins) == 1 else None
+    if authority in hosts or (authority is not None and host_of(authority) in access.names):
+        return
+    hint = "use a page of this console"
+    if access.mode == "proxy":
+        hint += (
+            "; if it is one: have the proxy send the browser's Host header on as it is, or as X-Forwarded-Host, and start the console with"
+            " --public-name HOST, the host in the browser's address bar"
+        )
+    raise NotAllowed("the Origin header names another site", hint=hint)
 
 
 def _authority(origin: str) -> str | None:
@@ -160,7 +170,10 @@ def _bearer(given: Sequence[str], knows: Knows, through: Literal["page", "http"]
     scheme, _, token = given[0].partition(" ")
     if len(given) == 1 and scheme.lower() == "bearer" and (who := knows.token(token.strip())):
         return Identity(who, "token", through, explicit=True)
-    raise Unauthenticated("the token is not right", hint="Authorization: Bearer TOKEN, with a token of the file")
+    raise Unauthenticated(
+        "the token is not right",
+        hint="Authorization: Bearer TOKEN, with a token of the file, without the name before its colon",
+    )
 
 
 def cookie_of(asked: Asked) -> str | None:

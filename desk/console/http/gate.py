@@ -117,7 +117,7 @@ class Gate:
             if scope["path"] not in PROBES:  # a probe may share its address with busy people
                 self.served.limits.requests.take(network_of(asked.address))
             return receive
-        check_origin(asked)
+        check_origin(self.served.access, asked)
         if self.served.access.mode == "local":
             asked = replace(asked, user=await self._user(scope))
         open = (asked.method, scope["path"]) in OPEN

@@ -74,7 +74,8 @@ NAMED = checked(
 
 @pytest.mark.parametrize("host", ["console.example.com", "CONSOLE.example.com.:443", "console:8090", "localhost:8090"])
 @pytest.mark.parametrize(
-    "forwarded", [(), ("console.example.com",), ("console.example.com, console:80",), ("[fd00::7]",)]
+    "forwarded",
+    [(), ("console.example.com",), ("console.example.com, console:80",), ("[fd00::7]",), ("console.example.com,",)],
 )
 def test_behind_a_proxy_the_public_names_and_this_machine_s_are_let_in(host: str, forwarded: tuple[str, ...]) -> None:
     check_host(NAMED, asked("GET", *(("x-forwarded-host", each) for each in forwarded), host=host))
@@ -116,7 +117,7 @@ def test_a_probe_that_comes_past_the_proxy_to_an_address_is_answered() -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_another_site_s_page_is_refused(method: str, site: str) -> None:
     with pytest.raises(NotAllowed, match="another site"):
-        check_origin(asked(method, ("sec-fetch-site", site)))
+        check_origin(LOCAL, asked(method, ("sec-fetch-site", site)))
 
 
 @pytest.mark.parametrize(
@@ -125,13 +126,42 @@ def test_another_site_s_page_is_refused(method: str, site: str) -> None:
 )
 def test_a_change_from_another_origin_is_refused(origin: str) -> None:
     with pytest.raises(NotAllowed, match="Origin"):
-        check_origin(asked("POST", ("origin", origin)))
+        check_origin(LOCAL, asked("POST", ("origin", origin)))
 
 
 def test_a_change_from_the_console_s_own_page_is_not() -> None:
-    check_origin(asked("POST", ("origin", "http://localhost:8090"), ("sec-fetch-site", "same-origin")))
-    check_origin(asked("POST", ("origin", "https://desk.example"), ("x-forwarded-host", "desk.example")))
-    check_origin(asked("POST"))
+    check_origin(LOCAL, asked("POST", ("origin", "http://localhost:8090"), ("sec-fetch-site", "same-origin")))
+    check_origin(LOCAL, asked("POST", ("origin", "https://desk.example"), ("x-forwarded-host", "desk.example")))
+    check_origin(LOCAL, asked("POST"))
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://console.example.com", "https://CONSOLE.example.com:8443", "https://[fd00::7]"]
+)
+def test_behind_a_proxy_with_its_own_host_a_page_of_a_public_name_may_change_something(origin: str) -> None:
+    check_origin(NAMED, asked("POST", ("origin", origin), ("sec-fetch-site", "same-origin"), host="upstream:8090"))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "https://console.example.com.evil.example",
+        "https://console@evil.example",
+        "null",
+        "ftp://console",
+    ],
+)
+def test_behind_a_proxy_another_page_is_refused_with_the_headers_that_the_proxy_must_set(origin: str) -> None:
+    with pytest.raises(NotAllowed, match="Origin") as caught:
+        check_origin(NAMED, asked("POST", ("origin", origin), host="console:8090"))
+    hint = str(caught.value.hint)
+    assert all(each in hint for each in ("Host header", "X-Forwarded-Host", "--public-name HOST"))
+
+
+def test_the_name_of_a_public_host_is_right_behind_a_proxy_alone() -> None:
+    with pytest.raises(NotAllowed, match="Origin"):
+        check_origin(TOKEN, asked("POST", ("origin", "https://console.example.com")))
 
 
 def test_on_this_machine_the_person_is_the_account() -> None:
