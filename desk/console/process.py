@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import structlog
 
+from desk.console import descriptors
 from desk.console.audited import audited
 from desk.console.http.app import app_of
 from desk.console.http.served import Served
@@ -23,6 +24,7 @@ log = structlog.get_logger("console")
 
 def run(stages: Stages, options: Options, *, stop: threading.Event) -> int:
     """Until `stop` is set. Raises ConfigurationError, and PermanentError where it cannot listen or keep an audit log."""
+    descriptors.raised()
     tokens = None
     if options.token_file is not None:
         tokens = TokenFile(options.token_file)

@@ -1,11 +1,17 @@
 """What happens to a call: who asks, until when, and what became of it. Nobody decides here what a method does.
 
+Who asks is decided from a call's metadata, before its message has come: a call counts from its beginning, and one that sends nothing must not
+keep the others out. So each handler is one of a stream of requests, of which it takes the first.
+
 The desk's methods run in the threads of `console/calls.py`; each call and each stream is a coroutine. A call whose deadline is over is answered
 at once: if it waited for a thread, it never begins; if it runs, it is given up before a change is written, or ends; the audit log says which."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -28,10 +34,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`calls`: at once, with streams. `unread_seconds`: for which a stream waits for its reader. `stream_seconds`: after which a stream ends, so
-    that its client shows its token again. `reflection_seconds`: the same for a description."""
+    """`calls`: at once, with streams and reflection, of all and of a client. `connections`: at once; one without a call is closed after
+    `idle_milliseconds`. `message_seconds`: until the message of a call is whole. `unread_seconds`: for which a stream waits for its reader.
+    `stream_seconds`: after which a stream ends, so that its client shows its token again. `reflection_seconds`: the same for a description."""
 
     calls: int = 512
+    calls_of_a_client: int = 128
+    connections: int = 1024
+    idle_milliseconds: int = 30_000
+    message_seconds: float = 10.0
     streams: int = 256
     streams_of_a_client: int = 16
     unread_seconds: float = 30.0
@@ -50,6 +61,7 @@ class Handling:
         self._calls = calls
         self._sizes = sizes
         self._looks = Looks(desk.watching)
+        self._open = Counter[str]()
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         return [
@@ -67,20 +79,31 @@ class Handling:
         """With bytes on both sides: nothing of a client that is refused is read, and threads do the reading and writing."""
         if method.streams:
 
-            async def stream(raw: bytes, context: Any) -> None:
-                await self._watch(method, raw, context)
+            async def stream(requests: Any, context: Any) -> None:
+                async with self._opened(method.name, context) as (_, client):
+                    await self._watch(method, client, await self._message(method, context), context)
 
-            return grpc.unary_stream_rpc_method_handler(stream)
+            return grpc.stream_stream_rpc_method_handler(stream)
         call = CALLS[method.name]
 
-        async def unary(raw: bytes, context: Any) -> bytes:
-            return await self._unary(method, call, raw, context)
+        async def unary(requests: Any, context: Any) -> bytes:
+            async with self._opened(method.name, context) as (actor, _):
+                return await self._unary(method, call, actor, await self._message(method, context), context)
 
-        return grpc.unary_unary_rpc_method_handler(unary)
+        return grpc.stream_unary_rpc_method_handler(unary)
 
-    async def _unary(self, method: Method, call: Call, raw: bytes, context: Any) -> bytes:
-        actor, _ = await self.admitted(method.name, context)
+    async def _message(self, method: Method, context: Any) -> bytes:
+        """The one that a call has. Ends a call that sends none in time."""
+        try:
+            raw = await asyncio.wait_for(context.read(), self._sizes.message_seconds)
+        except TimeoutError:
+            text = f"the message of the call has not come within {self._sizes.message_seconds:g} s"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
+        if raw is grpc.aio.EOF:
+            await _abort(context, method.name, ConfigurationError(["the call has no message"]))
+        return cast(bytes, raw)
 
+    async def _unary(self, method: Method, call: Call, actor: Actor, raw: bytes, context: Any) -> bytes:
         def work() -> bytes:
             into = call.answer(self._desk, _parsed(method, raw), method.returns(), actor)
             return bytes(into.SerializeToString())
@@ -96,8 +119,7 @@ class Handling:
             await _abort(context, method.name, error)
         return answer
 
-    async def _watch(self, method: Method, raw: bytes, context: Any) -> None:
-        _, client = await self.admitted(method.name, context)
+    async def _watch(self, method: Method, client: str, raw: bytes, context: Any) -> None:
         try:
             asked = _parsed(method, raw)
             if self._looks.streams >= self._sizes.streams:
@@ -129,8 +151,22 @@ class Handling:
             event = seen.event(await self._looks.after(seen.number), tables=tables)
             await asyncio.wait_for(context.write(event), self._sizes.unread_seconds)
 
-    async def admitted(self, method: str, context: Any) -> tuple[Actor, str]:
-        """Who asks, and as whose streams theirs are counted. Ends the call of a client that is not let in."""
+    @asynccontextmanager
+    async def _opened(self, method: str, context: Any) -> AsyncIterator[tuple[Actor, str]]:
+        """A call that is let in and counted: who asks, and as whose calls and streams theirs are counted."""
+        actor, client = await self._admitted(method, context)
+        if self._open[client] >= self._sizes.calls_of_a_client:
+            text = f"{self._sizes.calls_of_a_client} calls of this client are open already"
+            await _abort(context, method, TooMany(text, after=5, hint="await answers before further calls"))
+        self._open[client] += 1
+        try:
+            yield actor, client
+        finally:
+            self._open[client] -= 1
+            self._open = +self._open
+
+    async def _admitted(self, method: str, context: Any) -> tuple[Actor, str]:
+        """Ends the call of a client that is not let in."""
         try:
             metadata = tuple(context.invocation_metadata() or ())
             actor, client = await asyncio.to_thread(self._admission.with_client, method, metadata, context.peer())
@@ -141,10 +177,14 @@ class Handling:
 
     async def described(self, handler: Any, requests: Any, context: Any) -> None:
         """Reflection says everything, so it is for those alone who may look."""
-        await self.admitted("reflection", context)
-        async with asyncio.timeout(self._sizes.reflection_seconds):
-            async for answer in handler.stream_stream(requests, context):
-                await context.write(answer)
+        async with self._opened("reflection", context):
+            try:
+                async with asyncio.timeout(self._sizes.reflection_seconds):
+                    async for answer in handler.stream_stream(requests, context):
+                        await context.write(answer)
+            except TimeoutError:
+                text = f"a description takes at most {self._sizes.reflection_seconds:g} s"
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
 
 
 def _kind(call: Call) -> Kind:

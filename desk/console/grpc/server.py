@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from common.errors import PermanentError
 from desk.console.calls import Calls
+from desk.console.descriptors import connections
 from desk.console.grpc.admission import Admission
 from desk.console.grpc.handling import Handling, Sizes
 from desk.console.grpc.protocol import POOL, services
@@ -119,7 +120,8 @@ def _listen(server: Any, address: str, certificate: Certificate | None) -> int:
 
 
 def _options(sizes: Sizes) -> list[tuple[str, int]]:
-    """A client that answers no ping within 10 s is gone; one that pings more often than each 10 s is told to leave."""
+    """A client that answers no ping within 10 s is gone; one that pings more often than each 10 s is told to leave. A connection without a call
+    is closed soon, because it keeps a descriptor; a client connects again with its next call."""
     return [
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", sizes.request_bytes),
@@ -127,8 +129,9 @@ def _options(sizes: Sizes) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", sizes.calls),
         ("grpc.max_metadata_size", 8 << 10),
         ("grpc.absolute_max_metadata_size", 16 << 10),
-        ("grpc.server_handshake_timeout_ms", 10_000),
-        ("grpc.max_connection_idle_ms", 15 * 60_000),
+        ("grpc.server_handshake_timeout_ms", 5_000),
+        ("grpc.max_connection_idle_ms", sizes.idle_milliseconds),
+        ("grpc.max_allowed_incoming_connections", connections(sizes.connections)),
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
@@ -150,7 +153,7 @@ class _Descriptions:
 
 
 class _Guarded(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Reflection is another's servicer, and asks nobody who calls. Our own methods ask by themselves."""
+    """Reflection is another's servicer, and asks nobody who calls. Our own methods do so by themselves."""
 
     def __init__(self, handling: Handling) -> None:
         self._handling = handling

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from common.errors import ConfigurationError, PermanentError
+from desk.console.http.accepting import BACKLOG, Listener, Loop, Troubles
 
 HEAD_SECONDS: Final = 10.0
 """From a connection, or the first byte after an answer, until the head is complete."""
@@ -69,6 +70,7 @@ class GuardedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.arrived(transport.get_extra_info("socket").fileno())
         self.app_state = {**self.app_state, CONNECTION: {}}
         self.since = self.loop.time()
         if not self._has_room():
@@ -80,6 +82,10 @@ class GuardedProtocol(H11Protocol):
     def counted_as(address: str) -> str | None:
         """The client whose connections are counted together; None where nobody can say whose they are."""
         return None
+
+    @staticmethod
+    def arrived(descriptor: int) -> None:
+        """The listener counts it no longer."""
 
     def _has_room(self) -> bool:
         """Of the connections of one client too many are refused. Where there are too many of all, that which has waited longest without a
@@ -154,14 +160,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> Listener:
     """Raises PermanentError where nobody can listen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    found = Listener(family, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
-        found.listen(256)
+        found.listen()
         found.setblocking(False)
     except OSError as error:
         found.close()
@@ -173,7 +179,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(
     app: ASGIApp,
-    sockets: socket.socket,
+    listener: Listener,
     stop: threading.Event,
     *,
     stopping: Callable[[], None],
@@ -185,10 +191,13 @@ def serve(
     at an address, None where many share it."""
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # the gate has logged what it would say, without a traceback
+    listener.counted_as = counted_as
+    own = {"counted_as": staticmethod(counted_as), "arrived": staticmethod(listener.arrived)}
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=type("Protocol", (protocol,), {"counted_as": staticmethod(counted_as)}),
+        http=type("Protocol", (protocol,), own),
+        backlog=BACKLOG,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -201,7 +210,8 @@ def serve(
         **_tls(tls),
     )
     server = _Server(config)
-    asyncio.run(_serve(server, sockets, stop, stopping))
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(_serve(server, listener, stop, stopping))
 
 
 def _tls(tls: Tls | None) -> dict[str, Any]:
@@ -209,9 +219,10 @@ def _tls(tls: Tls | None) -> dict[str, Any]:
 
 
 async def _serve(
-    server: uvicorn.Server, sockets: socket.socket, stop: threading.Event, stopping: Callable[[], None]
+    server: uvicorn.Server, listener: Listener, stop: threading.Event, stopping: Callable[[], None]
 ) -> None:
-    serving = asyncio.create_task(server.serve(sockets=[sockets]))
+    asyncio.get_running_loop().set_exception_handler(Troubles())
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     while not stop.is_set() and not serving.done():
         await asyncio.sleep(_GLANCE)
     stopping()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +20,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from common.errors import PermanentError
+from desk.console.access import checked
 from desk.console.grpc.admission import address_of
+from desk.console.grpc.handling import Sizes
 from desk.console.grpc.server import Certificate
-from tests.console.grpc.conftest import TOKEN, Started
+from tests.console.grpc.conftest import TOKEN, Server, Started
+from tests.console.grpc.test_streams import eventually
 
 
 def test_a_port_that_is_taken_is_an_error_with_what_to_do(started: Started) -> None:
@@ -114,3 +121,87 @@ def test_a_key_of_another_certificate_is_an_error(started: Started, tmp_path: Pa
 )
 def test_the_address_of_a_peer(peer: str, address: str) -> None:
     assert address_of(peer) == address
+
+
+def mute(server: Server, path: str, calls: int, *metadata: tuple[str, str]) -> list[Any]:
+    """Calls on one connection that never send a message."""
+    channel = server.channels.enter_context(
+        grpc.insecure_channel(server.target, options=[("grpc.use_local_subchannel_pool", 1)])
+    )
+    end = threading.Event()
+    server.channels.callback(end.set)
+
+    def nothing() -> Iterator[bytes]:
+        end.wait(30)
+        yield from ()
+
+    method = channel.stream_unary(path)
+    return [method.future(nothing(), metadata=metadata) for _ in range(calls)]
+
+
+OVERVIEW = "/dstream.v1.OverviewService/GetOverview"
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+
+
+@pytest.mark.parametrize("path", [OVERVIEW, REFLECTION, "/dstream.v1.EventService/Watch"])
+def test_calls_that_send_no_message_are_judged_at_once(started: Started, path: str) -> None:
+    server = started(token="a-token-of-the-tests", sizes=Sizes(calls=8))
+    calls = mute(server, path, 10)
+    codes = {each.exception(timeout=5).code() for each in calls}
+    assert codes <= {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert grpc.StatusCode.UNAUTHENTICATED in codes
+    right = (("authorization", "Bearer a-token-of-the-tests"),)
+    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), metadata=right, timeout=5).server
+
+
+def test_a_call_has_some_seconds_for_its_message(started: Started) -> None:
+    server = started(sizes=Sizes(message_seconds=0.3))
+    (call,) = mute(server, OVERVIEW, 1)
+    error = call.exception(timeout=5)
+    assert (error.code(), "within 0.3 s" in error.details()) == (grpc.StatusCode.DEADLINE_EXCEEDED, True)
+    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), timeout=5).server
+
+
+@pytest.mark.parametrize("path", [OVERVIEW, REFLECTION])
+def test_a_client_with_too_many_calls_keeps_out_no_other(started: Started, path: str) -> None:
+    access = checked("127.0.0.1", token_file=False, behind_proxy="x-user")
+    server = started(access=access, sizes=Sizes(calls_of_a_client=2, message_seconds=20))
+    calls = mute(server, path, 3, ("x-user", "hog"))
+    eventually(lambda: any(each.done() for each in calls))
+    (error,) = [each.exception() for each in calls if each.done()]
+    assert (error.code(), error.details()[:12]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "2 calls of t")
+    asked = {"metadata": [("x-user", "ada")], "timeout": 5}
+    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), **asked).server
+    for each in calls:
+        each.cancel()
+    asked["metadata"] = [("x-user", "hog")]
+    eventually(lambda: _answered(server, asked))
+
+
+def _answered(server: Server, asked: dict[str, Any]) -> bool:
+    try:
+        return bool(server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), **asked).server)
+    except grpc.RpcError:
+        return False
+
+
+def test_connections_are_bounded_and_one_without_a_call_is_closed(started: Started) -> None:
+    server = started(sizes=Sizes(connections=2, idle_milliseconds=1000))
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+    with ExitStack() as stack:
+        links = [stack.enter_context(socket.create_connection(("127.0.0.1", server.serving.port), 5)) for _ in range(3)]
+        for link in links:
+            link.settimeout(10)
+            with suppress(ConnectionError):
+                link.sendall(hello)
+        answers = [_first(link) for link in links]
+        assert [bool(each) for each in answers] == [True, True, False]
+        eventually(lambda: not _first(links[0]) and not _first(links[1]))
+    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), timeout=5).server
+
+
+def _first(link: socket.socket) -> bytes:
+    try:
+        return link.recv(4096)
+    except ConnectionError:
+        return b""

@@ -88,7 +88,7 @@ def test_a_stream_begins_with_everything_and_goes_on_with_what_changes(started: 
 
 def test_200_streams_cost_one_look(started: Started) -> None:
     stage = Stage()
-    server = started(of(stage), sizes=Sizes(streams_of_a_client=256))
+    server = started(of(stage), sizes=Sizes(streams_of_a_client=256, calls_of_a_client=256))
     pb = server.pb
     streams = [
         client.EventService.Watch(pb.WatchRequest(tables=True), timeout=60)
@@ -224,7 +224,7 @@ def test_a_stop_ends_streams_at_once_and_lets_calls_end(started: Started) -> Non
                 time.sleep(1)
             return desk.watching.overview()
 
-    server = started(of(Slow()), sizes=Sizes(streams_of_a_client=256))
+    server = started(of(Slow()), sizes=Sizes(streams_of_a_client=256, calls_of_a_client=256))
     client, pb = server.client(), server.pb
     streams = [client.EventService.Watch(pb.WatchRequest(), timeout=60) for _ in range(20)]
     assert [next(stream).number for stream in streams] == [1] * 20
