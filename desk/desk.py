@@ -15,7 +15,7 @@ from common.errors import PermanentError
 from desk.documents.audit import AuditLine
 from desk.documents.configuring import Configuration, Edit, Output, OutputOrder, Source, SourceOrder
 from desk.documents.messages import (
-    DeadLetterCount,
+    DeadLetterCounts,
     DeadLetterOrder,
     DeadLetterResult,
     MessageDetail,
@@ -159,7 +159,9 @@ class DeadLetters(Protocol):
 
     The audit log's line before it is kept by who calls; the line after it, with the number of the same request, is written at its end."""
 
-    def counts(self) -> Sequence[DeadLetterCount]: ...
+    def counts(self) -> DeadLetterCounts:
+        """Counted at most a minute ago. An entity that could not be looked at is among `unknown`."""
+        ...
 
     def plan(self, order: DeadLetterOrder) -> DeadLetterResult:
         """What `replay` would do, for what was looked at within ten seconds; nothing is changed."""

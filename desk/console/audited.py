@@ -20,7 +20,7 @@ from desk.console.limits import Limits, network_of
 from desk.console.refusals import AuditUnavailable, GivenUp, NotAllowed
 from desk.desk import Actor, Audit, Configuring, Conflict, DeadLetters, Desk, NotFound, SnapshotChange, Tables
 from desk.documents.configuring import Configuration, Edit, Output, OutputOrder, Source, SourceOrder
-from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, Operation
+from desk.documents.messages import DeadLetterCounts, DeadLetterOrder, DeadLetterResult, Operation
 from desk.documents.tables import (
     Move,
     OffsetOrder,
@@ -217,7 +217,7 @@ class AuditedDeadLetters:
     inner: DeadLetters
     keeper: Keeper
 
-    def counts(self) -> Sequence[DeadLetterCount]:
+    def counts(self) -> DeadLetterCounts:
         return self.inner.counts()
 
     def plan(self, order: DeadLetterOrder) -> DeadLetterResult:

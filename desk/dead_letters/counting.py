@@ -28,7 +28,8 @@ from desk.messages.places import Place, Places
 
 SECONDS: Final = 6.0
 """For all of them together, after the bus has shown how many there are."""
-_DEPTHS_SECONDS: Final = 10.0
+_DEPTHS_SECONDS: Final = 8.0
+"""For every namespace, side by side."""
 MOST_EACH: Final = 20_000
 MOST_EACH_FOR_A_PAGE: Final = 2_000
 """Of each entity, for a page that asks again and again: the bus knows how many there are in all, where it may be asked."""
@@ -36,6 +37,11 @@ AT_ONCE: Final = 8
 MOST_UNSEEN: Final = 200
 """Entities that are looked at where the bus does not show which have dead letters."""
 _MOST_TABLES: Final = 50
+_AGAIN: Final = "ask for this entity alone"
+_REACH: Final = (
+    "check connection_string and proxy in the configuration, and that a firewall lets this machine out to the namespace (port 5671, or 443); "
+    "`dstream doctor` looks at each store"
+)
 
 BusOf = Callable[[BusSettings], Bus]
 ShelvesOf = Callable[[BusSettings], Shelves]
@@ -76,11 +82,11 @@ def _in_time(
     """One that does not answer holds up no other."""
     left = until - time.monotonic()
     if left <= 0:
-        return TransientError("there was no time left to look at it", hint="ask for this entity alone")
+        return TransientError("there was no time left to look at it", hint=_AGAIN)
     try:
         return in_time(left + 1, lambda: _count(place, shelves_of, total, most, stop, until), name="dead-letters")
     except TimeoutError:
-        return TransientError(f"no answer within {SECONDS:g} s")
+        return TransientError(f"no answer within {SECONDS:g} s", hint=_REACH)
 
 
 def _count(
@@ -118,16 +124,24 @@ def _key(place: Place) -> tuple[int, str, str | None]:
 
 def _depths(known: Sequence[Place], bus_of: BusOf, stop: threading.Event) -> Mapping[tuple[int, str, str | None], int]:
     """How many dead letters each has, as far as the bus shows it."""
-    found: dict[tuple[int, str, str | None], int] = {}
-    for settings in {id(place.bus): place.bus for place in known}.values():
-        here = [place.shelf for place in known if place.bus is settings]
-        try:
-            with closing(bus_of(settings)) as bus:
-                for depth in in_time(_DEPTHS_SECONDS, partial(_of_bus, bus, here, stop), name="depths"):
-                    found[id(settings), depth.entity.lower(), (depth.subscription or "").lower() or None] = depth.dead
-        except (DStreamError, TimeoutError):
-            continue  # the right to manage is lacking, or it takes too long: all are looked at
-    return found
+    buses = list({id(place.bus): place.bus for place in known}.values())
+    shelves = [[place.shelf for place in known if place.bus is settings] for settings in buses]
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="depths") as pool:
+        depths = list(pool.map(partial(_shown, bus_of, stop), buses, shelves))
+    return {
+        (id(settings), depth.entity.lower(), (depth.subscription or "").lower() or None): depth.dead
+        for settings, found in zip(buses, depths, strict=True)
+        for depth in found
+    }
+
+
+def _shown(bus_of: BusOf, stop: threading.Event, settings: BusSettings, here: Sequence[Shelf]) -> Sequence[Depth]:
+    """None where the right to manage is lacking, or where it takes too long: then all are looked at."""
+    try:
+        with closing(bus_of(settings)) as bus:
+            return in_time(_DEPTHS_SECONDS, partial(_of_bus, bus, here, stop), name="depths")
+    except (DStreamError, TimeoutError):
+        return ()
 
 
 def _of_bus(bus: Bus, here: Sequence[Shelf], stop: threading.Event) -> list[Depth]:

@@ -14,22 +14,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-import structlog
-
 from common.errors import DStreamError, unforeseen
 from common.unread import Unread
 from desk.dead_letters.engine import Engine, Kind, Watch
 from desk.desk import Actor, Conflict, NotFound
-from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, Operation
+from desk.documents.messages import DeadLetterCount, DeadLetterCounts, DeadLetterOrder, DeadLetterResult, Operation
+from desk.documents.shape import Unknown
 from desk.times import written
 
 MOST_KEPT: Final = 100
 PLAN_SECONDS: Final = 10.0
 COUNTED_FOR: Final = 60.0
 """Seconds for which a count serves every page that is open."""
+UNKNOWN_FOR: Final = 5.0
+"""The same for a count from which something is missing."""
 _ENDS_WITHIN: Final = 30.0
-
-log = structlog.get_logger("dead_letters")
 
 
 @dataclass(slots=True)
@@ -79,19 +78,20 @@ class DeadLetterDesk:
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._closing = threading.Event()
         self._counting_now = threading.Lock()
-        self._counted: tuple[float, Sequence[DeadLetterCount]] | None = None
+        self._counted: tuple[float, DeadLetterCounts] | None = None
 
-    def counts(self) -> Sequence[DeadLetterCount]:
-        """One counting for everybody who asks, which takes seconds at most; the next one a minute later, or after a replay or purge."""
+    def counts(self) -> DeadLetterCounts:
+        """One counting for everybody who asks, which takes seconds at most; the next one a minute later, or after a replay or purge. Where
+        something could not be counted, it is counted again after seconds."""
         with self._counting_now:
             known = self._counted
-            if known is not None and self._clock() - known[0] < COUNTED_FOR:
+            if known is not None and self._clock() < known[0]:
                 return known[1]
             unread, began = list[Unread](), self._clock()
-            found = self._counting(unread, self._closing)
-            self._counted = began, found
-        for each in unread:
-            log.debug("dead letters were not counted", what=each.what, why=each.why)
+            items = list(self._counting(unread, self._closing))
+            unknown = [Unknown(what=each.what, text=each.why, remedy=each.hint) for each in unread]
+            found = DeadLetterCounts(items=items, total=len(items), unknown=unknown)
+            self._counted = self._clock() + UNKNOWN_FOR if unknown else began + COUNTED_FOR, found
         return found
 
     def plan(self, order: DeadLetterOrder) -> DeadLetterResult:

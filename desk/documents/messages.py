@@ -88,6 +88,15 @@ class DeadLetterCount(Document):
     examined: int = 0
 
 
+class DeadLetterCounts(Document):
+    """Entities that have dead letters, on one page. One that is among `unknown` may have some, too."""
+
+    items: list[DeadLetterCount]
+    next: str | None = None
+    total: int
+    unknown: list[Unknown] = Field(default_factory=list)
+
+
 class DeadLetterOrder(Document):
     """Which dead letters of one entity, and how."""
 

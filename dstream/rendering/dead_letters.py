@@ -21,7 +21,7 @@ _SHOWN_LEFT = 20
 def count_lines(found: Sequence[DeadLetterCount], unread: Sequence[Unread]) -> list[str]:
     lines = [f"unknown: {each}" for each in unread]
     if not found:
-        return [*lines, "no dead letters"]
+        return [*lines, "no dead letters among those that could be seen" if unread else "no dead letters"]
     rows = list[tuple[str, str, str]]()
     for each in found:
         for reason, count in each.reasons.items():

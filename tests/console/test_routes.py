@@ -42,7 +42,7 @@ GET: dict[str, Any] = {
     "messages?entity=queue&dead=true&reason=FilterFailed&since=2020-01-01T00:00:00Z": messages.MessagePage,
     "stories?event_id=shop.dbo.Orders:00-1-00-4": messages.Stories,
     "stories?table=dbo.Orders&key.ID=7&key.Part%20No=a%26b": messages.Stories,
-    "dead-letters": Page[messages.DeadLetterCount],
+    "dead-letters": messages.DeadLetterCounts,
     "operations": Page[messages.Operation],
     "sources": Page[configuring.Source],
     "outputs": Page[configuring.Output],

@@ -156,7 +156,7 @@ def _stories(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
 
 
 def _counts(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:
-    return _items(into, desk.dead_letters.counts())
+    return fill(into, desk.dead_letters.counts())
 
 
 def _plan(desk: Desk, asked: Any, into: Any, actor: Actor) -> Any:

@@ -9,17 +9,17 @@ from starlette.responses import Response
 
 from desk.console.http.problems import described
 from desk.console.http.served import At, By
-from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, Operation
+from desk.documents.messages import DeadLetterCounts, DeadLetterOrder, DeadLetterResult, Operation
 from desk.documents.shape import Page
 
 router = APIRouter(tags=["dead letters"])
 Id = Annotated[str, Path(max_length=100)]
 
 
-@router.get("/dead-letters", response_model=Page[DeadLetterCount], responses=described(501, 502))
+@router.get("/dead-letters", response_model=DeadLetterCounts, responses=described(501, 502))
 async def counts(at: At) -> Response:
-    """Dead letters of each entity, by reason and table."""
-    return await at.items("dead_letters", DeadLetterCount, at.desk.dead_letters.counts)
+    """Dead letters of each entity, by reason and table; and the entities that could not be looked at."""
+    return await at.document("dead_letters", at.desk.dead_letters.counts)
 
 
 @router.post("/dead-letters/plan", response_model=DeadLetterResult, responses=described(404, 409, 501, 502))

@@ -95,7 +95,7 @@ def test_each_method_that_changes_is_done_and_written_down(started: Started) -> 
     replay = client.DeadLetterService.Replay(pb.DeadLetterOrder(entity="queue", dry_run=False, safe=False))
     assert client.DeadLetterService.GetOperation(pb.GetOperationRequest(id=replay.id)).kind == "replay"
     client.DeadLetterService.StopOperation(pb.StopOperationRequest(id=replay.id))
-    other = server.desk.dead_letters.counts()[1].entity
+    other = server.desk.dead_letters.counts().items[1].entity
     assert client.DeadLetterService.Purge(pb.DeadLetterOrder(entity=other, dry_run=False)).kind == "purge"
     source = pb.SourceOrder(name="dbo.New", dry_run=False)
     added = client.SourceService.AddSource(pb.PutSourceRequest(order=source))

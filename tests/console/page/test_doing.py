@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
+from desk.console.audited import AuditedDeadLetters
+from desk.documents.shape import Unknown
 from tests.console.page.browser import Window
 from tests.console.page.world import Place
+from tests.fakes.desk.dead_letters import FakeDeadLetters
 from tests.fakes.desk.world import Letter
 
 
@@ -41,6 +44,20 @@ def test_a_dead_letter_is_read_and_replayed(console: Place, view: Window) -> Non
     begun = page.get_by_role("row").filter(has_text="dead_letters.replay").first
     expect(begun).to_contain_text("the topic is larger now")
     expect(begun).to_contain_text("anna page")
+
+
+def test_none_is_said_of_entities_alone_that_were_looked_at(console: Place, view: Window) -> None:
+    for letters_of in console.world.letters.values():
+        letters_of.clear()
+    letters = console.served.desk.dead_letters
+    assert isinstance(letters, AuditedDeadLetters)
+    assert isinstance(letters.inner, FakeDeadLetters)
+    letters.inner.unknown.append(Unknown(what="dead letters of queue", text="no answer", remedy="check the proxy"))
+    page = view.go("dead-letters")
+    expect(page.get_by_text("Not known: dead letters of queue")).to_be_visible()
+    expect(page.get_by_text("check the proxy")).to_be_visible()
+    expect(page.get_by_text("None among those that could be looked at.")).to_be_visible()
+    expect(page.get_by_text("everything that was sent was taken")).to_have_count(0)
 
 
 def test_all_dead_letters_of_a_reason_are_planned_with_those_that_stay(console: Place, view: Window) -> None:

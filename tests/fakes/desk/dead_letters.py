@@ -10,7 +10,15 @@ from typing import Literal
 
 from desk.dead_letters.copying import UNREADABLE
 from desk.desk import Actor, Conflict, NotFound
-from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, LeftOut, Operation
+from desk.documents.messages import (
+    DeadLetterCount,
+    DeadLetterCounts,
+    DeadLetterOrder,
+    DeadLetterResult,
+    LeftOut,
+    Operation,
+)
+from desk.documents.shape import Unknown
 from tests.fakes.desk.audit import FakeAudit
 from tests.fakes.desk.messages import FakeMessages, matches
 from tests.fakes.desk.world import Letter, World
@@ -29,11 +37,12 @@ class FakeDeadLetters:
     world: World
     audit: FakeAudit
     running: list[_Running] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
 
-    def counts(self) -> Sequence[DeadLetterCount]:
+    def counts(self) -> DeadLetterCounts:
         with self.world.lock:
             messages = FakeMessages(self.world)
-            return [
+            found = [
                 DeadLetterCount(
                     entity=entity,
                     total=len(letters),
@@ -43,6 +52,7 @@ class FakeDeadLetters:
                 )
                 for entity, letters in self.world.letters.items()
             ]
+            return DeadLetterCounts(items=found, total=len(found), unknown=list(self.unknown))
 
     def plan(self, order: DeadLetterOrder) -> DeadLetterResult:
         with self.world.lock:

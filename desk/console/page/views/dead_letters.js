@@ -24,19 +24,20 @@ export function open(_, context) {
     async refresh() {
       const [counts, operations] = await Promise.all([get("dead-letters"), listOf("operations")]);
       known.operations = operations.items;
-      state.counts = counts.items;
+      state.counts = counts;
     },
     draw: () => (state.counts ? overview(state.counts, context) : null),
   };
 }
 
-function overview(counts, context) {
-  const some = counts.filter((each) => each.total || each.examined);
+function overview({ items, unknown = [] }, context) {
+  const some = items.filter((each) => each.total || each.examined);
   const total = some.reduce((sum, each) => sum + (each.total ?? each.examined), 0);
   return [
-    heading("Dead letters", h("span", { class: "muted" }, total ? counted(total, "dead letter") : "none")),
+    heading("Dead letters", h("span", { class: "muted" }, total ? counted(total, "dead letter") : unknown.length ? "not known" : "none")),
     h("p", { class: "muted", key: "note" }, "A dead letter is a message that could not be delivered. It is kept until somebody replays or purges it."),
-    some.length ? h("ul", { class: "cards broad", key: "cards" }, some.map(entityCard)) : h("p", { class: "empty", key: "none" }, "There are none: everything that was sent was taken."),
+    unknowns(unknown),
+    some.length ? h("ul", { class: "cards broad", key: "cards" }, some.map(entityCard)) : h("p", { class: "empty", key: "none" }, unknown.length ? "None among those that could be looked at." : "There are none: everything that was sent was taken."),
     running(known.operations, context),
   ];
 }

@@ -17,7 +17,7 @@ from desk.dead_letters.account import Account
 from desk.dead_letters.engine import Kind, Watch
 from desk.dead_letters.service import DeadLetterDesk
 from desk.desk import Actor, Conflict, NotFound
-from desk.documents.messages import DeadLetterOrder, DeadLetterResult, Operation
+from desk.documents.messages import DeadLetterCount, DeadLetterOrder, DeadLetterResult, Operation
 
 ADA = Actor("ada", "page", "r1")
 
@@ -169,10 +169,19 @@ def test_closing_stops_what_runs_and_begins_nothing(desk: DeadLetterDesk) -> Non
 
 def test_what_cannot_be_counted_hides_nothing_else(working: Working) -> None:
     def counted(unread: list[Unread], stop: threading.Event) -> list[Any]:
-        unread.append(Unread("dead letters of topic/t/s", "it is disabled"))
+        unread.append(Unread("dead letters of topic/t/s", "it is disabled", "enable it"))
         return []
 
-    assert list(DeadLetterDesk(working, counted).counts()) == []  # type: ignore[arg-type]
+    now = [100.0]
+    desk = DeadLetterDesk(working, counted, clock=lambda: now[0])  # type: ignore[arg-type]
+    found = desk.counts()
+    assert (found.items, [each.model_dump() for each in found.unknown]) == (
+        [],
+        [{"what": "dead letters of topic/t/s", "text": "it is disabled", "remedy": "enable it"}],
+    )
+    assert desk.counts() is found
+    now[0] += module.UNKNOWN_FOR
+    assert desk.counts() is not found
 
 
 def test_one_counting_serves_every_page_for_a_minute_and_until_something_was_done(working: Working) -> None:
@@ -180,7 +189,7 @@ def test_one_counting_serves_every_page_for_a_minute_and_until_something_was_don
 
     def counting(unread: list[Unread], stop: threading.Event) -> list[Any]:
         countings.append(now[0])
-        return [len(countings)]
+        return [DeadLetterCount(entity="queue", total=len(countings))]
 
     desk: Any = DeadLetterDesk(working, counting, clock=lambda: now[0])  # type: ignore[arg-type]
     pages = [threading.Thread(target=desk.counts) for _ in range(8)]
@@ -189,12 +198,12 @@ def test_one_counting_serves_every_page_for_a_minute_and_until_something_was_don
     for each in pages:
         each.join()
     now[0] += 59
-    assert desk.counts() == [1]
+    assert desk.counts().items[0].total == 1
     now[0] += 1
-    assert desk.counts() == [2]
+    assert desk.counts().items[0].total == 2
     working.free.set()
     ended(desk, desk.replay(DeadLetterOrder(entity="queue", dry_run=False), ADA))
-    assert desk.counts() == [3]
+    assert desk.counts().items[0].total == 3
     desk.close()
 
 
