@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import httpx
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from desk.console.http.accepting import HANDSHAKE_SECONDS
 from tests.console.test_process import TOKEN, started
 
 
@@ -67,8 +70,9 @@ def test_http_and_grpc_speak_tls_with_the_certificate_that_clients_check(tmp_pat
     token.write_text(TOKEN)
     port = free_port()
     options = ["--token-file", str(token), "--tls-cert", str(ours), "--tls-key", str(key), "--grpc-port", str(port)]
-    with started(tmp_path, *options) as (_, said):
+    with started(tmp_path, *options) as (_, said), ExitStack() as stack:
         assert said["address"].startswith("https://127.0.0.1:")
+        silent = stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(said["address"]).port), 5))
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         trust = ssl.create_default_context(cafile=str(ours))
         with httpx.Client(base_url=said["address"], verify=trust) as client:
@@ -89,3 +93,5 @@ def test_http_and_grpc_speak_tls_with_the_certificate_that_clients_check(tmp_pat
             with pytest.raises(grpc.RpcError) as caught:
                 overview(port, trusted, given)
             assert caught.value.code() is code
+        silent.settimeout(HANDSHAKE_SECONDS + 5)
+        assert silent.recv(1) == b"", "who never begins the handshake is let go"
