@@ -174,7 +174,7 @@ class FanOut:
             return self._poisoned(session, stopper)
         had: frozenset[str] = frozenset()
         if session.receiver.session_id is None:
-            had = self.remembered.take(delivery.position, partial(self._way, delivery))
+            had = self.remembered.take(delivery.position, delivery.message.message_id, partial(self._way, delivery))
         session.put(delivery, found, had)
         if not found:
             self.means.tally.count_filtered(1)
@@ -203,7 +203,8 @@ class FanOut:
         session.give_up(keeps=False)
         owing = session.owing()
         for delivery, outputs in owing.items():
-            self.remembered.note(delivery.position, {output: self._way(delivery, output) for output in outputs})
+            ways = {output: self._way(delivery, output) for output in outputs}
+            self.remembered.note(delivery.position, delivery.message.message_id, ways)
         session.receiver.release(list(owing))
         raise SessionGone("the router stops, or its outputs are unavailable")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +35,14 @@ Readings = Mapping[str, tuple[int, float]]
 Ways = Mapping[str, str]
 """The outputs that have accepted a message, and the `Led` by which it reached each."""
 
-Given = Sequence[tuple[Position, Ways]]
+_Given = tuple[str, float, Ways]
+"""A message's id, and when it was given back, by the machine's steady clock."""
+
+Given = Sequence[tuple[Position, _Given]]
 """Messages that were given back, the oldest first."""
+
+REMEMBERED: Final = 3600.0
+"""Seconds for which it is remembered who has a message that was given back. It comes again at once, unless its queue is another one now."""
 
 _VERSION: Final = 1
 
@@ -138,38 +145,53 @@ class Rereads:
 class Remembered:
     """Which outputs have accepted messages that were given back, in a queue without sessions. Bounded; what is forgotten is sent again.
 
-    It is believed of an output only where the message would reach it in the same way by the present routes.
+    It is believed only of the same message, by its id: another queue of the same name (after a failover, or made again) counts from 1 again. It is
+    believed of an output only where the message would reach it in the same way by the present routes.
     """
 
-    def __init__(self, most: int = 100_000) -> None:
-        self._most = most
+    def __init__(self, most: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
         self._guard = threading.Lock()
-        self._accepted: OrderedDict[Position, Ways] = OrderedDict()
+        self._accepted: OrderedDict[Position, _Given] = OrderedDict()
 
-    def note(self, position: Position, ways: Ways) -> None:
+    def note(self, position: Position, message_id: str | None, ways: Ways) -> None:
+        """A message without an id is not remembered: nothing would show that it is the same one."""
         with self._guard:
-            self._note(position, ways)
+            if message_id is not None:
+                self._note(position, (message_id, self._clock(), ways))
 
-    def _note(self, position: Position, ways: Ways) -> None:
-        self._accepted[position] = {**self._accepted.get(position, {}), **ways}
+    def _note(self, position: Position, given: _Given) -> None:
+        message_id, at, ways = given
+        before = self._accepted.get(position)
+        if before is not None and before[0] == message_id:
+            at, ways = max(at, before[1]), {**before[2], **ways}
+        self._accepted[position] = message_id, at, ways
         self._accepted.move_to_end(position)
-        while len(self._accepted) > self._most:
+        while len(self._accepted) > self._most or self._old(next(iter(self._accepted.values()))):
             self._accepted.popitem(last=False)
+            if not self._accepted:
+                return
 
-    def take(self, position: Position, way: Callable[[str], str]) -> frozenset[str]:
+    def _old(self, given: _Given) -> bool:
+        return self._clock() - given[1] >= REMEMBERED
+
+    def take(self, position: Position, message_id: str | None, way: Callable[[str], str]) -> frozenset[str]:
         """It has come again. `way`: how it reaches an output now."""
         if not self._accepted:
             return frozenset()
         with self._guard:
-            had = self._accepted.pop(position, {})
-        return frozenset(output for output, before in had.items() if way(output) == before)
+            had = self._accepted.pop(position, None)
+        if had is None or had[0] != message_id or self._old(had):
+            return frozenset()
+        return frozenset(output for output, before in had[2].items() if way(output) == before)
 
     def told(self) -> Given:
         """For another process of this router."""
         with self._guard:
+            self._accepted = OrderedDict((at, given) for at, given in self._accepted.items() if not self._old(given))
             return list(self._accepted.items())
 
     def learn(self, told: Given) -> None:
         with self._guard:
-            for position, ways in told:
-                self._note(position, ways)
+            for position, given in told:
+                self._note(position, given)

@@ -15,7 +15,7 @@ from router.receiving.fan_out import lanes, session
 from router.receiving.fan_out.behind import FORGOTTEN, Behind
 from router.receiving.fan_out.courier import AGAIN, PATIENCE, REST, Attempts, Courier, EventBell
 from router.receiving.fan_out.lanes import Entry, Lane, entry_of
-from router.receiving.fan_out.progress import MOST_KINDS, Kinds, Remembered, Rereads, read, written
+from router.receiving.fan_out.progress import MOST_KINDS, REMEMBERED, Kinds, Remembered, Rereads, read, written
 from router.receiving.fan_out.routing import note_kind
 from router.routes import Poison
 from router.tally import Tally
@@ -223,16 +223,34 @@ def test_a_state_is_read_as_it_was_written_without_outputs_that_are_gone() -> No
 def test_what_is_remembered_without_sessions_is_bounded() -> None:
     remembered = Remembered(most=2)
     for number in range(3):
-        remembered.note((number, 0), {"a": "so"})
-    assert [remembered.take((number, 0), lambda _: "so") for number in range(3)] == [frozenset(), {"a"}, {"a"}]
+        remembered.note((number, 0), "m", {"a": "so"})
+    assert [remembered.take((number, 0), "m", lambda _: "so") for number in range(3)] == [frozenset(), {"a"}, {"a"}]
 
 
 def test_what_an_output_has_by_another_way_is_sent_again() -> None:
     remembered, successor = Remembered(), Remembered()
-    remembered.note((1, 0), {"a": "here", "b": "here"})
+    remembered.note((1, 0), "m", {"a": "here", "b": "here"})
     successor.learn(remembered.told())
-    assert successor.take((1, 0), {"a": "here", "b": "there"}.__getitem__) == {"a"}
-    assert successor.take((1, 0), lambda _: "here") == frozenset()
+    assert successor.take((1, 0), "m", {"a": "here", "b": "there"}.__getitem__) == {"a"}
+    assert successor.take((1, 0), "m", lambda _: "here") == frozenset()
+
+
+@pytest.mark.parametrize("new", ["n", None])
+def test_another_message_with_the_same_number_is_sent(new: str | None) -> None:
+    """Of another queue with the same name, which counts from 1 again."""
+    remembered = Remembered()
+    remembered.note((1, 0), "m", {"a": "so"})
+    assert remembered.take((1, 0), new, lambda _: "so") == frozenset()
+
+
+def test_what_never_comes_again_is_forgotten_here_and_in_the_parent() -> None:
+    clock = Clock()
+    remembered, parent = Remembered(clock=clock), Remembered(clock=clock)
+    remembered.note((1, 0), "m", {"a": "so"})
+    parent.learn(remembered.told())
+    clock.now += REMEMBERED
+    assert remembered.take((1, 0), "m", lambda _: "so") == frozenset()
+    assert parent.told() == []
 
 
 def test_a_successor_reads_no_session_again_that_was_just_read() -> None:
