@@ -6,11 +6,13 @@ finished are dropped from it. Whoever has it open has it alone on this machine.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,7 @@ from desk.desk import Conflict
 _GROWN: Final = 8 * 1024 * 1024
 ROOM: Final = 4 * _GROWN
 """Bytes that must be free before anything is sent: while the file is written anew it is there twice, and the audit log grows beside it."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _KEPT_SECONDS: Final = 30 * 86_400.0
 """Notes about dead letters that never came again are dropped after so long."""
 
@@ -43,38 +46,45 @@ class Journal:
         self._entity = entity
         self._notes: dict[int, Note] = {}
         self._doubtful: set[int] = set()
-        self._file: Any = None
+        self._file: int | None = None
+        self._torn = False
         self._lock: int | None = None
 
     def __enter__(self) -> Journal:
         """Raises PermanentError where it cannot be written, and Conflict while another process has it."""
         try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _open(self) -> None:
+        try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._notes, self._doubtful = _read(self.path)
         except BlockingIOError:
-            self.__exit__()
             raise Conflict(
                 f"replaying {self._entity}: another process of this machine does it now", hint="wait for its end"
             ) from None
         except OSError as error:
-            self.__exit__()
             raise self._unwritable(error) from error
-        try:
-            self._notes, self._doubtful = _read(self.path)
-            self._write_anew()
-        except OSError as error:
-            self.__exit__()
-            raise self._unwritable(error) from error
-        return self
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise PermanentError(
+                f"reading the journal of replays {self.path}: it was not written by DStream",
+                hint="move the file elsewhere; without it a dead letter that was sent already may be sent once more",
+            ) from error
+        self._write_anew()
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Lets go of the lock, whatever the disk says: nothing is left to write, and what was wrong has been said."""
+        file, self._file = self._file, None
+        lock, self._lock = self._lock, None
+        for descriptor in (file, lock):
+            if descriptor is not None:
+                _close(descriptor)
 
     @property
     def notes(self) -> Mapping[int, Note]:
@@ -131,46 +141,84 @@ class Journal:
             self._append({"done": list(sequences)}, sync=False)
             for sequence in sequences:
                 self._notes.pop(sequence, None)
-            if self._file.tell() > _GROWN:
+            if os.lseek(self._opened, 0, os.SEEK_CUR) > _GROWN:
                 self._write_anew()
 
+    @property
+    def _opened(self) -> int:
+        if self._file is None:
+            raise RuntimeError("the journal is not open")
+        return self._file
+
     def _append(self, line: Mapping[str, object], *, sync: bool = True) -> None:
+        """Nothing waits in memory for a later write. A line that was cut short is ended before the next one."""
+        octets = _line(line)
         try:
-            self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-            self._file.flush()
+            _write(self._opened, b"\n" + octets if self._torn else octets)
+            self._torn = False
             if sync:
-                os.fdatasync(self._file.fileno())
+                os.fdatasync(self._opened)
         except OSError as error:
+            self._torn = True
             raise self._unwritable(error) from error
 
     def _write_anew(self) -> None:
-        """The notes alone, in a new file that takes the old one's place at once."""
+        """The notes alone, in a new file that takes the old one's place at once. Where that fails, the old one stays and goes on."""
+        try:
+            self._replace()
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                _close(folder)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _replace(self) -> None:
         new = self.path.with_suffix(".new")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        file = os.fdopen(descriptor, "wb")
-        for sequence, note in self._notes.items():
-            file.write(json.dumps({"at": note.at, "next": [[sequence, note.id]]}).encode() + b"\n")
-            if note.sent:
-                file.write(json.dumps({"sent": [sequence]}).encode() + b"\n")
-        if self._doubtful:
-            file.write(json.dumps({"doubtful": sorted(self._doubtful)}).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-        new.rename(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        if self._file is not None:
-            self._file.close()
-        self._file = file
+            _write(descriptor, b"".join(self._lines()))
+            os.fsync(descriptor)
+            new.rename(self.path)
+        except BaseException:
+            _close(descriptor)
+            with suppress(OSError):
+                new.unlink()
+            raise
+        old, self._file, self._torn = self._file, descriptor, False
+        if old is not None:
+            _close(old)
+
+    def _lines(self) -> Iterator[bytes]:
+        for sequence, note in self._notes.items():
+            yield _line({"at": note.at, "next": [[sequence, note.id]]})
+            if note.sent:
+                yield _line({"sent": [sequence]})
+        if self._doubtful:
+            yield _line({"doubtful": sorted(self._doubtful)})
 
     def _unwritable(self, error: OSError) -> PermanentError:
-        return PermanentError(
-            f"writing the journal of replays {self.path}: {error.strerror or error}",
-            hint="it lies beside the audit log: name a place for that which this user may write, by --audit-file or DSTREAM_AUDIT_FILE",
-        )
+        hint = "it lies beside the audit log: name a place for that which this user may write, by --audit-file or DSTREAM_AUDIT_FILE"
+        if error.errno in _FULL:
+            hint = "free space there and replay again, or name another place with --audit-file or DSTREAM_AUDIT_FILE"
+        return PermanentError(f"writing the journal of replays {self.path}: {error.strerror or error}", hint=hint)
+
+
+def _line(said: Mapping[str, object]) -> bytes:
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+
+
+def _write(descriptor: int, octets: bytes) -> None:
+    """All of them: the disk may take a part first."""
+    rest = memoryview(octets)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 def notes_of(folder: Path, entity: str) -> Mapping[int, Note]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,16 @@ from common.errors import PermanentError
 from desk.dead_letters import journal as module
 from desk.dead_letters.journal import Journal, Note, notes_of
 from desk.desk import Conflict
+
+
+@pytest.fixture
+def full() -> Iterator[Callable[[int | None], None]]:
+    """The disk takes no file that is longer than so many octets; None: it has room again."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, before if most is None else (most, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handled)
 
 
 def test_it_knows_what_was_not_finished(tmp_path: Path) -> None:
@@ -84,3 +99,66 @@ def test_nothing_is_begun_where_the_disk_is_about_to_be_full(tmp_path: Path, mon
         monkeypatch.setattr(module, "ROOM", 1 << 62)
         with pytest.raises(PermanentError, match="free for the journal"):
             journal.has_room()
+
+
+def test_a_disk_that_is_full_says_so_and_locks_nothing(tmp_path: Path, full: Callable[[int | None], None]) -> None:
+    numbers = list(range(50))
+
+    def send() -> None:
+        with Journal(tmp_path, "queue") as journal:
+            journal.intend([(number, "x" * 32) for number in numbers], 1.0)
+            full(journal.path.stat().st_size + 100)
+            journal.sent(numbers)
+
+    with pytest.raises(PermanentError, match="journal") as raised:
+        send()
+    assert "free space" in (raised.value.hint or "")
+    full(None)
+    with Journal(tmp_path, "queue") as journal:
+        assert [note.sent for note in journal.notes.values()] == [False] * 50
+
+
+def test_a_line_that_was_cut_short_spoils_none_after_it(tmp_path: Path, full: Callable[[int | None], None]) -> None:
+    with Journal(tmp_path, "queue") as journal:
+        journal.intend([(1, "a"), (2, "b")], 1.0)
+        full(journal.path.stat().st_size + 5)
+        with pytest.raises(PermanentError):
+            journal.sent([1])
+        full(None)
+        journal.done([2])
+    assert set(notes_of(tmp_path, "queue")) == {1}
+
+
+def test_a_disk_that_is_full_while_it_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: Callable[[int | None], None]
+) -> None:
+    with Journal(tmp_path, "queue") as journal:
+        journal.intend([(number, "x" * 32) for number in range(50)], 1.0)
+        monkeypatch.setattr(module, "_GROWN", 1000)
+
+        def refuse(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", refuse)
+            opened = len(list(Path("/proc/self/fd").iterdir()))
+            with pytest.raises(PermanentError, match="journal"):
+                journal.done([0])
+            assert len(list(Path("/proc/self/fd").iterdir())) == opened
+        assert not journal.path.with_suffix(".new").exists()
+        journal.sent([1])
+    assert 0 not in notes_of(tmp_path, "queue")
+    assert notes_of(tmp_path, "queue")[1].sent
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises(PermanentError, match="journal"), Journal(tmp_path, "queue"):
+            pass
+    with Journal(tmp_path, "queue") as journal:
+        assert len(journal.notes) == 49
+
+
+def test_a_journal_that_makes_no_sense_locks_nothing(tmp_path: Path) -> None:
+    Journal(tmp_path, "queue").path.write_text('{"next": [[1]]}\n')
+    for _ in range(2):
+        with pytest.raises(PermanentError, match="journal"), Journal(tmp_path, "queue"):
+            pass
