@@ -155,3 +155,40 @@ def test_tables_are_sorted_and_filtered_by_an_address_that_can_be_shared(view: W
     expect(page.get_by_text("Paused by anna@ops-laptop")).to_be_visible()
     page.go_back()
     expect(names).to_have_text(["sales.Invoices"])
+
+
+_HIDE = """away => {
+    Object.defineProperty(document, "hidden", { get: () => away, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_many_tabs_are_open_and_the_one_that_is_seen_is_live(console: Place, view: Window) -> None:
+    """A browser has six connections to a host: one that each tab held for itself would leave none."""
+    view.allowed.append("ERR_ABORTED")
+    tabs = [view.go("tables")]
+    for _ in range(7):
+        tabs[-1].evaluate(_HIDE, True)
+        tab = view.page.context.new_page()
+        tab.goto(f"{view.url}#/tables", timeout=10_000)
+        expect(tab.get_by_role("row").filter(has_text="dbo.OrderLines")).to_contain_text("behind", timeout=10_000)
+        tabs.append(tab)
+    tabs[-1].evaluate(_HIDE, True)
+    tabs[0].evaluate(_HIDE, False)
+    row = tabs[0].get_by_role("row").filter(has_text="dbo.OrderLines")
+    console.clock.ahead = 130
+    expect(row).not_to_contain_text("behind", timeout=5_000)
+    expect(tabs[0].get_by_role("banner")).to_contain_text("live")
+
+
+def test_a_tab_that_is_opened_in_the_background_waits_until_it_is_seen(console: Place, view: Window) -> None:
+    asked = list[str]()
+    view.page.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
+    view.page.add_init_script('Object.defineProperty(document, "hidden", { get: () => true, configurable: true })')
+    row = view.go("tables").get_by_role("row").filter(has_text="dbo.OrderLines")
+    expect(row).to_contain_text("behind")
+    assert "events" not in asked
+    view.page.evaluate(_HIDE, False)
+    console.clock.ahead = 130
+    expect(row).not_to_contain_text("behind", timeout=5_000)
+    assert asked.count("events") == 1

@@ -1,5 +1,7 @@
 // What keeps the page live: server-sent events bring what has changed; a lost connection is found, said and retried with back-off.
 //
+// A tab that nobody sees holds no stream: a browser has six connections to a host for all its tabs together. It connects once it is seen.
+//
 // Where nothing is heard for a while a small request asks whether the console is there: a stream that hangs looks like one on which nothing happens.
 
 import { get, parsed } from "./api.js";
@@ -15,6 +17,7 @@ export const live = { since: null, seen: Date.now(), retryAt: null };
 
 const listeners = new Set();
 let stream = null;
+let wanted = false;
 let wait = FIRST_WAIT;
 let timer = null;
 let watchdog = null;
@@ -30,7 +33,9 @@ function say(kind) {
 }
 
 export function connect() {
-  disconnect();
+  close();
+  wanted = true;
+  if (document.hidden) return;
   stream = new EventSource(new URL("api/v1/events", document.baseURI));
   stream.addEventListener("open", heard);
   for (const kind of KINDS) {
@@ -45,6 +50,11 @@ export function connect() {
 }
 
 export function disconnect() {
+  wanted = false;
+  close();
+}
+
+function close() {
   stream?.close();
   stream = null;
   clearTimeout(timer);
@@ -71,7 +81,8 @@ function heard() {
 }
 
 function lost() {
-  disconnect();
+  if (!wanted || document.hidden) return;
+  close();
   const first = live.since === null;
   live.since ??= live.seen;
   live.retryAt = Date.now() + wait;
@@ -85,7 +96,7 @@ function lost() {
 async function retry() {
   try {
     await get("session", {}, { deadline: 5_000 });
-    connect();
+    if (wanted) connect();
   } catch {
     lost();
   }
@@ -97,3 +108,13 @@ export function again() {
   clearTimeout(timer);
   retry();
 }
+
+/** Seen, or no longer. What was missed meanwhile comes as the stream begins. */
+function turned() {
+  if (!wanted) return;
+  wait = FIRST_WAIT;
+  if (document.hidden) close();
+  else connect();
+}
+
+document.addEventListener("visibilitychange", turned);
