@@ -72,9 +72,10 @@ def printed_or_unread(show: Callable[[], None], status: int) -> int:
 
 
 @contextmanager
-def told_when_slow(doing: str) -> Iterator[None]:
-    """One line on standard error if what is done here takes long. `doing`: a participle ("looking at orders")."""
-    timer = threading.Timer(SLOW_SECONDS, _tell, (f"dstream: still {doing}; Ctrl-C ends it",))
+def told_when_slow(doing: str, *, unless: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """One line on standard error if what is done here takes long. `doing`: a participle ("looking at orders"). `unless`: it is seen otherwise."""
+    line = f"dstream: still {doing}; Ctrl-C ends it"
+    timer = threading.Timer(SLOW_SECONDS, lambda: None if unless() else _tell(line))
     timer.daemon = True
     timer.start()
     try:

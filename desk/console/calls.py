@@ -112,9 +112,11 @@ class Calls:
     def __post_init__(self) -> None:
         self.pools.update({kind: Pool(kind, bounds) for kind, bounds in self.bounds.items()})
 
-    async def of(self, kind: Kind, call: Callable[..., T], *given: Any, overdue: str = OF_LOOK, **named: Any) -> T:
+    async def of(
+        self, kind: Kind, call: Callable[..., T], *given: Any, overdue: str = OF_LOOK, about: str = "", **named: Any
+    ) -> T:
         """What `call` returns or raises. Raises Busy or Overdue, with the hint `overdue`; a call that has begun goes on, and keeps its thread
-        until it ends."""
+        until it ends. `about`: what is asked for, such as an entity."""
         pool = self.pools[kind]
         until = time.monotonic() + pool.bounds.within
         future = pool.submit(partial(_called, until, partial(call, *given, **named)))
@@ -124,4 +126,5 @@ class Calls:
             if future.done() and not future.cancelled():
                 return future.result()
             hint = NOT_BEGUN if overdue == OF_CHANGE and future.cancel() else overdue
-            raise Overdue(f"there was no answer within {pool.bounds.within:g} s", hint=hint) from None
+            where = f"{about[:300]}: " if about else ""
+            raise Overdue(f"{where}there was no answer within {pool.bounds.within:g} s", hint=hint) from None

@@ -20,7 +20,7 @@ from desk.dead_letters.account import Account
 from desk.dead_letters.choosing import Chooses, chooses
 from desk.dead_letters.copying import Target, new_id, why_not
 from desk.dead_letters.journal import Journal, notes_of
-from desk.dead_letters.looking import Seen, look, pages
+from desk.dead_letters.looking import FIRST_PATIENCE, Seen, look, pages, reached
 from desk.dead_letters.order import Order
 from desk.dead_letters.purging import Purger
 from desk.dead_letters.replaying import Replayer, Rules, remembered
@@ -89,10 +89,20 @@ class Engine:
     def place(self, entity: str) -> Place:
         return Places(self.settings()).of(entity)
 
+    def is_free(self, entity: str) -> None:
+        """Raises Conflict while another process of this machine replays them, and PermanentError where the journal cannot be written."""
+        place = self.place(entity)
+        with (
+            closing(self.shelves(place.bus)) as shelves,
+            Journal(self.folder, _key(shelves, place.looked_at(dead=True))),
+        ):
+            pass
+
     def plan(self, order: DeadLetterOrder, kind: Kind, watch: Watch, *, until: float | None = None) -> DeadLetterResult:
         """What `run` would do. Takes nothing; `until`: the steady clock's time at which to say what was found so far."""
         with self._open(order) as scene:
             account = Account(scene.place.entity, kind, dry_run=True)
+            reached(scene.browser, watch.stop, patience=FIRST_PATIENCE if until is None else 0.0)
             if kind == "purge":
                 account.done = scene.look(watch, account, until=until).matched
                 return account.result()
@@ -151,6 +161,7 @@ class Engine:
         try:
             with self._open(order) as scene:
                 account.entity, key = scene.place.entity, scene.key
+                reached(scene.browser, watch.stop, patience=FIRST_PATIENCE)
                 if kind == "replay":
                     self._replay(scene, order, account, watch)
                 else:
@@ -278,7 +289,7 @@ class Scene:
     @property
     def key(self) -> str:
         """The same for the same dead letters, whatever the configuration calls them."""
-        return f"{self.shelves.host} {self.shelf}".lower()
+        return _key(self.shelves, self.shelf)
 
     @property
     def first(self) -> int:
@@ -310,6 +321,10 @@ class Scene:
                 f"{seen.before:,} other dead letters lie before the first of these: they are taken and given back, which takes its time"
             )
         return seen
+
+
+def _key(shelves: Shelves, shelf: Shelf) -> str:
+    return f"{shelves.host} {shelf}".lower()
 
 
 def _why_not(lying: Lying, target: Target, order: DeadLetterOrder) -> str | None:

@@ -43,7 +43,8 @@ class Journal:
     def __init__(self, folder: Path, entity: str) -> None:
         name = hashlib.sha256(entity.encode()).hexdigest()[:20]
         self.path = folder / f"{name}.jsonl"
-        self._entity = entity
+        host, _, shelf = entity.partition(" ")
+        self._entity = f"{shelf} at {host}" if shelf else entity
         self._notes: dict[int, Note] = {}
         self._doubtful: set[int] = set()
         self._file: int | None = None
@@ -67,7 +68,8 @@ class Journal:
             self._notes, self._doubtful = _read(self.path)
         except BlockingIOError:
             raise Conflict(
-                f"replaying {self._entity}: another process of this machine does it now", hint="wait for its end"
+                f"{self._entity}: another process of this machine replays them now",
+                hint="wait for its end, or stop it where it was begun",
             ) from None
         except OSError as error:
             raise self._unwritable(error) from error

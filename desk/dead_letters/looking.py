@@ -18,6 +18,8 @@ from desk.messages.peeking import peeked
 
 PAGE: Final = 250
 PATIENCE: Final = 120.0
+FIRST_PATIENCE: Final = 30.0
+"""Seconds after which a place that has not answered at all is not asked again. An attempt ends by itself, after ten at most."""
 """Seconds for which a store may be unavailable before an operation ends with its error."""
 MOST_NUMBERS: Final = 2_000_000
 """Dead letters of one operation, of nine bytes each; those behind them are for the next one."""
@@ -107,13 +109,32 @@ def patiently(call: Callable[[], _T], stop: threading.Event, *, patience: float 
                 raise
 
 
+def reached(browser: Browser, stop: threading.Event, *, patience: float) -> None:
+    """Once the place has answered. Raises TransientError with the time that all attempts took together."""
+    began, attempts = time.monotonic(), 0
+
+    def ask() -> None:
+        nonlocal attempts
+        attempts += 1
+        browser.page(first=0, most=1)
+
+    try:
+        patiently(ask, stop, patience=patience)
+    except TransientError as error:
+        if attempts == 1:
+            raise
+        told = f"{error.message}; it was asked {attempts} times in {time.monotonic() - began:.0f} s"
+        raise TransientError(told, hint=error.hint) from error
+
+
 def pages(
     browser: Browser, stop: threading.Event, *, first: int = 0, until: float | None = None
 ) -> Iterator[Sequence[Lying]]:
     """All, in pages, until `stop` or the steady clock shows `until`. The last page is empty when the end was reached."""
 
     def patient(at: int, most: int) -> Sequence[Lying]:
-        return patiently(lambda: browser.page(first=at, most=most), stop)
+        left = PATIENCE if until is None else max(0.0, until - time.monotonic())
+        return patiently(lambda: browser.page(first=at, most=most), stop, patience=left)
 
     def over() -> bool:
         return stop.is_set() or (until is not None and time.monotonic() >= until)

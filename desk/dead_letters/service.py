@@ -115,6 +115,8 @@ class DeadLetterDesk:
                         f"beginning a {kind} of {entity}: the {other.kind} {other.id} runs there",
                         hint="wait for its end, or stop it",
                     )
+            if kind == "replay" and not order.dry_run:
+                self._engine.is_free(order.entity)
             run.thread = threading.Thread(
                 target=self._run, args=(run, order, actor), name=f"{kind}-{run.id}", daemon=True
             )

@@ -289,7 +289,8 @@ def _confirmed(scene: _Scene, order: DeadLetterOrder, audit_file: Path | None) -
     from desk.dead_letters.engine import Watch
 
     engine = scene.engine(audit_file)
-    plan = engine.plan(order, "purge", Watch())
+    with told_when_slow(f"looking at the dead letters of {order.entity}"):
+        plan = engine.plan(order, "purge", Watch())
     print_lines(asked_lines(plan))
     if input().strip() != order.entity:
         raise ConfigurationError(["nothing was removed: the name was not repeated"])
@@ -308,8 +309,10 @@ def _done(scene: _Scene, order: DeadLetterOrder, kind: Kind, audit_file: Path | 
         watch = Watch(stop=interruption.stop)
         if sys.stderr.isatty():
             watch.changed = lambda: _progress(watch)
+        doing = f"{'replaying' if kind == 'replay' else 'purging'} dead letters of {order.entity}"
         try:
-            result = engine.plan(order, kind, watch) if order.dry_run else engine.run(order, kind, actor, watch)
+            with told_when_slow(doing, unless=lambda: sys.stderr.isatty() and bool(watch.examined)):
+                result = engine.plan(order, kind, watch) if order.dry_run else engine.run(order, kind, actor, watch)
         except DStreamError as error:
             if (done := watch.so_far()) is not None:
                 _print(done, kind, as_json=as_json)

@@ -26,6 +26,9 @@ from common.servicebus.wire.decoding import Arrived, decoded
 
 State = Literal["active", "deferred", "scheduled"]
 
+LINK_TIMEOUT = 10.0
+"""Seconds for opening the link, name, TLS and sign-in included: a person waits for it, and a healthy one takes about half a second."""
+
 PEEK_TIMEOUT = 20.0
 """Seconds for one page: the service answers in parts of a second, a slow line takes seconds for a page of large messages."""
 
@@ -71,10 +74,11 @@ class BusBrowser:
         doing = f"looking at {self._shelf}"
         if not 0 <= first <= LAST:  # the SDK finds no encoding for it, and would try again for half a minute
             raise PermanentError(f"{doing}: no message has the sequence number {first}")
-        seconds = PEEK_TIMEOUT if self._handle is not None else PEEK_TIMEOUT + OPEN_TIMEOUT
         try:
-            with asking(doing, who=self._address.credential), self._guard.within(seconds, doing):
-                return self._peek(self._opened(), first, min(most, MOST_AT_ONCE))
+            with asking(doing, who=self._address.credential):
+                handle = self._opened(doing)
+                with self._guard.within(PEEK_TIMEOUT, doing):
+                    return self._peek(handle, first, min(most, MOST_AT_ONCE))
         except DStreamError as error:
             missing = self._missing(doing) if _NOT_OPENED in error.message else None
             self.close()
@@ -107,11 +111,11 @@ class BusBrowser:
             close_quietly(self._guard, receiver)
         return None
 
-    def _opened(self) -> Any:
+    def _opened(self, doing: str) -> Any:
         if self._asked >= MOST_ASKED:
             self.close()
         if self._handle is None:
-            self._client = open_client(self._address, try_timeout=OPEN_TIMEOUT + PEEK_TIMEOUT)
+            self._client = open_client(self._address, try_timeout=PEEK_TIMEOUT)
             make = getattr(self._client, "_create_session_browser", None)
             if make is None:
                 raise PermanentError(
@@ -120,6 +124,8 @@ class BusBrowser:
                 )
             self._handle, self._asked = make(path_of(self._shelf), keep_alive=None), 0
             tend(self._handle, self._guard)
+            with self._guard.within(LINK_TIMEOUT, doing):
+                self._handle._open_with_retry()
         self._asked += 1
         return self._handle
 

@@ -49,16 +49,20 @@ class Served:
         *given: Any,
         status: int = 200,
         headers: Callable[[Any], Mapping[str, str]] | None = None,
+        about: str | None = None,
         **named: Any,
     ) -> Response:
-        """The answer of a port. `headers`: what its document means for them."""
+        """The answer of a port. `headers`: what its document means for them. `about`: what is asked for, where the first of `given` does not
+        name it."""
 
         def written() -> tuple[bytes, Mapping[str, str]]:
             found = call(*given, **named)
             return found.model_dump_json().encode(), headers(found) if headers else {}
 
         changes = any(isinstance(each, Actor) for each in given)
-        body, more = await self.calls.of(kind, written, overdue=OF_CHANGE if changes else OF_LOOK)
+        body, more = await self.calls.of(
+            kind, written, overdue=OF_CHANGE if changes else OF_LOOK, about=about or _about(given)
+        )
         return Response(body, status, dict(more), _JSON)
 
     def user_at(self, peer: tuple[str, int], port: int | None) -> str:
@@ -75,7 +79,14 @@ class Served:
             found = list(call(*given, **named))
             return Page[of](items=found, total=len(found))  # type: ignore[valid-type]
 
-        return await self.document(kind, page)
+        return await self.document(kind, page, about=_about(given))
+
+
+def _about(given: Sequence[Any]) -> str:
+    """The entity or the table that a call names first."""
+    first = given[0] if given else None
+    found = first if isinstance(first, str) else getattr(first, "entity", None)
+    return found if isinstance(found, str) else ""
 
 
 def served_by(request: Request) -> Served:

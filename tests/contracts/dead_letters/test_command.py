@@ -16,6 +16,8 @@ from common.buses import shelves_of
 from common.errors import PermanentError
 from dstream import printing
 from dstream.cli import app
+from emulators.servicebus.faults.catalogue import Mute
+from emulators.servicebus.faults.silence import Stage
 from tests.contracts.dead_letters.conftest import PERSONS, QUEUE, Namespace, change
 
 Runs = Callable[..., Result]
@@ -91,6 +93,22 @@ def test_a_long_look_says_that_it_goes_on(namespace: Namespace, runs: Runs, monk
         assert "dstream: still" in found.stderr
     monkeypatch.setattr(printing, "SLOW_SECONDS", 60)
     assert "still" not in runs("list", "queue").stderr
+
+
+def test_a_namespace_that_says_nothing_is_given_up_with_the_time_that_it_took(
+    namespace: Namespace, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printing, "SLOW_SECONDS", 0.001)
+    monkeypatch.setattr("common.servicebus.operating.browser.LINK_TIMEOUT", 0.3)
+    monkeypatch.setattr("desk.dead_letters.engine.FIRST_PATIENCE", 0.5)
+    with namespace.emulator.inject(Mute(Stage.ACCEPT, 0)):
+        for doing, arguments in (("replaying", ("replay", "queue")), ("purging", ("purge", "queue", "--yes"))):
+            began = time.monotonic()
+            found = runs(*arguments)
+            assert time.monotonic() - began < 10
+            assert (found.exit_code, found.stderr.count("still")) == (1, 1), found.output
+            assert f"still {doing} dead letters of queue; Ctrl-C" in found.stderr
+            assert "did not answer within 0.3 s; it was asked 2 times in " in found.output
 
 
 def test_mistakes_are_named(runs: Runs) -> None:

@@ -29,12 +29,17 @@ class Working:
         self.free = threading.Event()
         self.error: Exception | None = None
         self.did = 0
+        self.held = False
         self.planned: list[float | None] = []
 
     def place(self, entity: str) -> Any:
         if entity == "nowhere":
             raise NotFound("looking for nowhere: the configuration sends to no entity of this name")
         return SimpleNamespace(entity=entity.lower())
+
+    def is_free(self, entity: str) -> None:
+        if self.held:
+            raise Conflict("another process of this machine replays them now")
 
     def finish(
         self, order: DeadLetterOrder, kind: Kind, actor: Actor, watch: Watch, target: str, **details: Any
@@ -101,6 +106,15 @@ def test_one_of_an_entity_at_a_time(desk: DeadLetterDesk, working: Working) -> N
     working.free.set()
     assert {ended(desk, each).state for each in (first, other)} == {"done"}
     assert ended(desk, desk.purge(order(), ADA)).state == "done"
+
+
+def test_a_replay_that_another_process_makes_is_refused_before_it_begins(
+    desk: DeadLetterDesk, working: Working
+) -> None:
+    working.held = True
+    with pytest.raises(Conflict, match="another process"):
+        desk.replay(order(), ADA)
+    assert list(desk.operations()) == []
 
 
 def test_it_is_stopped_and_keeps_what_it_came_to(desk: DeadLetterDesk) -> None:
