@@ -194,7 +194,7 @@ class Publisher:
             raise
         except SendInterrupted as error:
             if error.accepted:
-                self._row.count = 0
+                self._row.accepted()
             if error.throttled:
                 self._refused(error)
             elif not isinstance(error, OutOfTime) or error.__cause__ is not None:
@@ -208,7 +208,7 @@ class Publisher:
             self._shut()  # a link to a topic that was deleted stays dead when the topic is back
             # A topic that is deleted, or a right that is revoked, while the router runs holds up its own table and no other.
             raise SendInterrupted(error.message, hint=error.hint) from error
-        self._row.count = 0
+        self._row.accepted()
         self._recovered()
         if self._batch_bytes is None:
             self._measure()
@@ -229,9 +229,9 @@ class Publisher:
     def _weigh(self, error: MessageRefused) -> None:
         """Raises SendInterrupted when so many were refused that the topic is the cause, so that no further message is set aside."""
         if error.accepted:
-            self._row.count = 0
+            self._row.accepted()
         if error.by_entity:
-            self._row.count += 1
+            self._row.refused()
         if self._row.count <= REFUSED_IN_A_ROW:
             self._recovered()
             return
