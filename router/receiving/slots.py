@@ -111,6 +111,7 @@ class Slots:
             self._pace.linger,
             self._settings.on_poison == "stop",
             led=routing.led,
+            made=dict(self._settings.all_outputs),
         )
         return partial(FanOut, means, routing, self._carried.remembered, self._stop, self._pace, self._parking)
 

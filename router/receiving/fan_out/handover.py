@@ -270,7 +270,8 @@ class FanOut:
         missing = session.reread_for()
         if missing is not None:
             progressed = missing.taken >= ROOM_MESSAGES / 2
-            self.means.rereads.begin(session.session_id, self.clock(), progressed=progressed)
+            means, now = self.means, self.clock()
+            means.rereads.begin(session.session_id, now, missing.output, means.made, progressed=progressed)
             raise SessionGone(f"it is read again from its first unsettled message, for output {missing.output}")
         if session.level:
             self.means.behind.level(session.session_id, *self.means.outputs)

@@ -26,11 +26,16 @@ Kind = tuple[str, str | None, str | None]
 Led = Callable[[str, Collection[Kind]], str]
 """Differs when messages of these kinds might reach the output differently, or not at all."""
 
+NO_OUTPUTS: Final[Mapping[str, object]] = {}
+
 MOST_KINDS: Final = 20
 """A session with more counts as one with all of them: any edit of routes or outputs may concern it."""
 
-Readings = Mapping[str, tuple[int, float]]
-"""By session: how often in a row it was read again, and when last, by the machine's steady clock."""
+Made = Mapping[str, object]
+"""The settings of each output."""
+
+Readings = Mapping[str, tuple[int, float, Made]]
+"""By session: how often in a row it was read again, when last, by the machine's steady clock, and with which outputs."""
 
 Ways = Mapping[str, str]
 """The outputs that have accepted a message, and the `Led` by which it reached each."""
@@ -117,19 +122,27 @@ class Rereads:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._read: dict[str, tuple[int, float]] = {}
-        """How often in a row, and when last."""
+        self._read: dict[str, tuple[int, float, Made]] = {}
 
-    def due(self, session_id: str, now: float) -> bool:
-        count, last = self._read.get(session_id, (0, now))
-        return not count or now - last >= PAUSES.delay(count, lambda: 1.0) or now - last >= CALM
+    def due(self, session_id: str, now: float, output: str = "", made: Made = NO_OUTPUTS) -> bool:
+        """For `output`: one that an edit has changed waits for no pause of the one before it."""
+        count, last, before = self._read.get(session_id, (0, now, made))
+        return (
+            not count
+            or before.get(output) != made.get(output)
+            or now - last >= PAUSES.delay(count, lambda: 1.0)
+            or now - last >= CALM
+        )
 
-    def begin(self, session_id: str, now: float, *, progressed: bool = False) -> None:
+    def begin(
+        self, session_id: str, now: float, output: str = "", made: Made = NO_OUTPUTS, *, progressed: bool = False
+    ) -> None:
         """`progressed`: the reading that ends here was no vain one; an output that takes much of what it missed each time waits least."""
         with self._guard:
             self._read = {each: held for each, held in self._read.items() if now - held[1] < CALM}
-            before = 0 if progressed else self._read.get(session_id, (0, now))[0]
-            self._read[session_id] = (before + 1, now)
+            count, _, before = self._read.get(session_id, (0, now, made))
+            again = not progressed and before.get(output) == made.get(output)
+            self._read[session_id] = (count + 1 if again else 1, now, made)
 
     def told(self) -> Readings:
         """For another process of this router."""

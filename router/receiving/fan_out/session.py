@@ -77,6 +77,7 @@ class Means:
     strict: bool
     attempts: Attempts = field(default_factory=Attempts)
     led: Led | None = None
+    made: progress.Made = field(default_factory=dict)
 
 
 class Session:
@@ -302,13 +303,12 @@ class Session:
 
     def reread_for(self) -> Lane | None:
         """The lane for which the session should be read again now: not while an output may still accept what it was sent."""
-        if self.busy or not self._means.rereads.due(self.session_id, self._means.clock()):
-            return None
-        return next((lane for lane in self.caught_up() if lane.skipped and self._reachable(lane)), None)
+        rereads, now, made = self._means.rereads, self._means.clock(), self._means.made
+        lanes = [] if self.busy else [lane for lane in self.caught_up() if lane.skipped and self._reachable(lane)]
+        return next((lane for lane in lanes if rereads.due(self.session_id, now, lane.output, made)), None)
 
     def _reachable(self, lane: Lane) -> bool:
-        topic = lane.last_topic
-        return topic is None or lane.streams[topic].pause() <= 0
+        return lane.last_topic is None or lane.streams[lane.last_topic].pause() <= 0
 
     def marks(self) -> Mapping[str, Position]:
         """How far each output has come."""

@@ -263,6 +263,18 @@ def test_a_successor_reads_no_session_again_that_was_just_read() -> None:
     assert successor.due("s", 111.0)
 
 
+def test_an_output_that_an_edit_has_changed_waits_for_no_pause() -> None:
+    rereads, successor = Rereads(), Rereads()
+    for _ in range(5):
+        rereads.begin("s", 100.0, "a", {"a": "wrong", "b": "same"})
+    successor.learn(rereads.told())
+    assert successor.due("s", 101.0, "a", {"a": "right", "b": "same"})
+    assert not successor.due("s", 101.0, "b", {"a": "right", "b": "same"})
+    successor.begin("s", 101.0, "a", {"a": "right", "b": "same"})
+    assert not successor.due("s", 105.0, "a", {"a": "right", "b": "same"})
+    assert successor.due("s", 112.0, "a", {"a": "right", "b": "same"})
+
+
 def test_one_line_says_that_an_output_is_behind_and_one_that_it_is_level() -> None:
     clock = Clock()
     behind = Behind(clock)
