@@ -16,6 +16,7 @@ import structlog
 
 from common.bus.depths import Depth
 from common.clock import SteadyClock, SteadyTime, steady
+from common.errors import TransientError
 from desk.desk import NotFound
 from desk.documents.overview import Entity, Overview, Trouble, Unacknowledged
 from desk.documents.tables import History, Table
@@ -38,6 +39,8 @@ log = structlog.get_logger("console")
 _TICK = 0.25
 _GROWS_SECONDS = 300
 _QUEUE_SECONDS, _TOPICS_SECONDS, _SCRAPE_SECONDS, _CAPTURE_SECONDS = 15.0, 30.0, 15.0, 15.0
+_FIRST_LOOK_SECONDS = 10.0
+"""Who asks for a table before the first look waits so long."""
 _COMPOSED_SHARE = 40.0
 """A look that takes a second to put together is followed by another one after so many seconds at the earliest."""
 
@@ -61,6 +64,8 @@ class _Look:
     tables: Mapping[str, Table] = field(default_factory=dict)
     entities: Sequence[Entity] = ()
     unacknowledged: Sequence[Unacknowledged] = ()
+    knows_tables: bool = False
+    """Whether the tables have been looked at."""
 
 
 class StoresWatching:
@@ -129,7 +134,15 @@ class StoresWatching:
         return list(self._look.tables.values())
 
     def table(self, name: str) -> Table:
-        found = self._look.tables.get(_key(name))
+        """Waits for the first look, for `_FIRST_LOOK_SECONDS` at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._look.knows_tables or self._stop.is_set(), _FIRST_LOOK_SECONDS)
+        look = self._look
+        found = look.tables.get(_key(name))
+        if found is None and not look.knows_tables:
+            raise TransientError(
+                f"{name}: the tables are not known yet", hint="ask again; the overview says what is not known, and why"
+            )
         if found is None:
             raise NotFound(f"{name}: there is no such table in the configuration", hint="see the list of tables")
         return found
@@ -232,6 +245,7 @@ class StoresWatching:
             {_key(table.table): table for table in tables},
             [queue, *entities],
             waiting,
+            self._tables.answer().age is not None,
         )
 
     def _places(

@@ -13,6 +13,7 @@ from common.errors import TransientError
 from common.unread import Unread
 from desk.desk import NotFound
 from desk.documents.overview import Process
+from desk.watching import watch
 from desk.watching.entities import Topics
 from desk.watching.overview import Console
 from desk.watching.scraping import Scraped
@@ -72,6 +73,28 @@ def _until(right: Callable[[], bool]) -> None:
     while not right():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_before_the_first_look_a_table_is_waited_for_and_not_denied(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a page that is opened while the console starts."""
+    answers = threading.Event()
+
+    def tables(unread: list[Unread]) -> SeenTables:
+        answers.wait(20)
+        return world.tables(unread)
+
+    questions = Questions(tables, world.queue, world.topics, lambda unread: None, world.processes)
+    with StoresWatching(questions, CONSOLE, look_every=0.1) as watching:
+        monkeypatch.setattr(watch, "_FIRST_LOOK_SECONDS", 0.1)
+        with pytest.raises(TransientError, match="the tables are not known yet"):
+            watching.table("dbo.Persons")
+        monkeypatch.setattr(watch, "_FIRST_LOOK_SECONDS", 20.0)
+        threading.Timer(0.2, answers.set).start()
+        assert watching.table("dbo.Persons").table == "dbo.Persons"
+        with pytest.raises(NotFound):
+            watching.table("dbo.Nobody")
 
 
 def test_a_look_has_everything_and_a_request_asks_nobody(world: World, watching: StoresWatching) -> None:
