@@ -71,7 +71,7 @@ class Window:
 
     def said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.fault(f"console: {message.text}")
+            self.fault(f"console: {message.text} ({message.location.get('url', '')})")
 
     def asked(self, request: Request) -> None:
         if urlsplit(request.url).netloc != urlsplit(self.url).netloc and not request.url.startswith("blob:"):

@@ -57,7 +57,6 @@ class Desk:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.inserted = 0
         self.output = ""
         """Further settings of `router.output`."""
         self.lock = f"127-0-0-1/{place.login.database}/dbo.Persons.lock"
@@ -84,13 +83,15 @@ class Desk:
             return found
 
     def insert(self, *keys: int) -> list[str]:
-        """One transaction for each of `keys`. The LSNs of all captured so far, in order."""
+        """One transaction for each of `keys`. The LSNs of all captured so far, in order: of what was committed before, too."""
+        last = f"SELECT ID FROM cdc.dbo_Persons_CT WHERE ID = {keys[-1]}"
+        before = len(self.rows(last))
         self.place.execute(*(f"INSERT INTO dbo.Persons VALUES ({key}, N'a', N'b')" for key in keys))
-        self.inserted += len(keys)
         deadline = time.monotonic() + 60
-        while len(found := self.rows("SELECT __$start_lsn FROM cdc.dbo_Persons_CT ORDER BY 1")) < self.inserted:
+        while len(self.rows(last)) == before:
             assert time.monotonic() < deadline, "capture stands still"
             time.sleep(0.05)
+        found = self.rows("SELECT __$start_lsn FROM cdc.dbo_Persons_CT ORDER BY 1")
         return ["0x" + bytes(row[0]).hex() for row in found]
 
     def connection(self) -> Connection:

@@ -109,7 +109,6 @@ def change(world: World, *statements: str) -> None:
     world.desk.insert(1)
     for each in statements:
         world.desk.place.execute(each)
-    world.desk.inserted += len(statements) - 1
     world.desk.insert(900 + len(statements))
 
 
