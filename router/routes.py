@@ -32,7 +32,7 @@ REASONS: Final = frozenset(get_args(Reason))
 
 ADD_TABLE = "add the table to `tables` in the router's configuration"
 
-ADD_IT = f'{ADD_TABLE}, or set unknown_destination = "create" and restart'
+ADD_IT = f'{ADD_TABLE}, or set unknown_destination = "create"'
 """What to do about an unknown topic."""
 
 COPY = "then send a copy with a new message id (duplicate detection drops one with the same id)"
