@@ -40,7 +40,7 @@ def test_nothing_wrong_is_said_calmly(chromium: Browser) -> None:
         page = view.go()
         verdict = page.get_by_role("region", name="Is anything wrong?")
         expect(verdict).to_contain_text("Everything arrives")
-        expect(verdict).to_contain_text("12 tables; the oldest change that waits is 0.4 s old.")
+        expect(verdict).to_contain_text("12 tables; the oldest change not sent is 0.4 s old.")
         expect(page.get_by_role("img", name="Lag over the last hour: now ")).to_be_visible()
 
 

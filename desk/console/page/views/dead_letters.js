@@ -47,7 +47,8 @@ function entityCard(each) {
     const sorted = Object.entries(found).sort((one, other) => other[1] - one[1]);
     return sorted.length ? h("div", { class: "chip-row", key: title }, h("span", { class: "muted" }, title),
       h("div", { class: "chips" }, sorted.slice(0, 8).map(([value, many]) =>
-        h("a", { class: "chip", key: value, href: to(["dead-letters", "list"], { entity: each.entity, [name]: value }) }, value, " ", h("strong", {}, count(many)))),
+        value ? h("a", { class: "chip", key: value, href: to(["dead-letters", "list"], { entity: each.entity, [name]: value }) }, value, " ", h("strong", {}, count(many)))
+          : h("span", { class: "chip", key: "" }, "not known", " ", h("strong", {}, count(many)))),
       sorted.length > 8 ? h("span", { class: "muted" }, `and ${sorted.length - 8} more`) : null)) : null;
   };
   return h("li", { class: "panel", key: each.entity },

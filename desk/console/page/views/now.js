@@ -42,7 +42,7 @@ function bySeverity(one, other) {
 function calm(overview) {
   const sure = overview.complete;
   const words = overview.tables
-    ? `${counted(overview.tables, "table")}; the oldest change that waits is ${duration(overview.worst_lag_seconds)} old.`
+    ? `${counted(overview.tables, "table")}; the oldest change not sent is ${duration(overview.worst_lag_seconds)} old.`
     : "No table is configured yet.";
   return h("section", { key: "verdict", class: `verdict verdict-${sure ? "ok" : "none"}`, "aria-label": "Is anything wrong?" },
     icon(sure ? "ok" : "none"),
@@ -140,7 +140,7 @@ function figures(overview) {
   const headroom = overview.worst_headroom_seconds;
   const lag = overview.worst_lag_seconds;
   return h("div", { class: "figures", key: "figures" },
-    figure("Oldest waiting change", duration(lag), { note: "lag of the slowest table", tone: lag > 60 ? "warn" : null, href: to(["tables"], { sort: "lag" }) }),
+    figure("Oldest change not sent", duration(lag), { note: "lag of the slowest table, without the queue", tone: lag > 60 ? "warn" : null, href: to(["tables"], { sort: "lag" }) }),
     figure("Least headroom", headroomText(headroom), { note: headroom > 0 || headroom === null ? "until cleanup reaches an offset" : "cleanup is past an offset: changes may be lost", tone: headroomTone(headroom, null), href: to(["tables"], { sort: "headroom" }) }),
     figure("Throughput", rate(overview.changes_per_second), { note: "changes sent in the last minute" }));
 }
