@@ -14,6 +14,21 @@ from common.observability.logs import MASK
 from desk.configuring.hcl.literals import PLACEHOLDER
 from desk.configuring.hcl.original import expression_end, without_expressions
 
+ENDS: Final = (
+    "type",
+    "url",
+    "urls",
+    "servers",
+    "bootstrap_servers",
+    "host",
+    "database",
+    "namespace",
+    "connection_string",
+    "account_url",
+    "container_name",
+    "root",
+)
+"""Settings of outputs that say which server, and where on it."""
 WHOLE: Final = frozenset({"url"})
 """Settings of which the path is masked, too."""
 _PLACE: Final = "topic"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from desk.configuring.addresses import has_hidden_part
+from desk.configuring.addresses import ENDS, has_hidden_part
 from desk.configuring.hcl.document import Inner, Setting, plain_of, variables_named
 from desk.configuring.hcl.literals import Env
 from desk.configuring.secrets import secret
@@ -21,27 +21,7 @@ from desk.configuring.secrets import secret
 FOR_OUTPUTS: Final = "DSTREAM_OUTPUT_"
 """How variables begin that any order may name."""
 
-_ADDRESSES: Final = frozenset(
-    (
-        "type",
-        "url",
-        "urls",
-        "servers",
-        "bootstrap_servers",
-        "host",
-        "database",
-        "namespace",
-        "management_endpoint",
-        "transport",
-        "account_url",
-        "container_name",
-        "root",
-        "tls",
-        "ca_file",
-        "connection_string",
-        "proxy",
-    )
-)
+_ADDRESSES: Final = frozenset((*ENDS, "management_endpoint", "transport", "tls", "ca_file", "proxy"))
 """Settings that say who gets the secrets of a block, or who may listen."""
 
 _PATHS: Final = frozenset(

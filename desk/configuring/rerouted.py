@@ -13,28 +13,11 @@ from typing import Any
 from common.config.blocks import UNLABELLED
 from common.names import TableName
 from common.table_selection import TablePattern, entry
+from desk.configuring.addresses import ENDS
 from desk.configuring.hcl.document import Inner, Setting
 
 _EVERY = "*.*"
-_PLACES = (
-    "type",
-    "url",
-    "urls",
-    "servers",
-    "bootstrap_servers",
-    "host",
-    "database",
-    "namespace",
-    "connection_string",
-    "account_url",
-    "container_name",
-    "root",
-    "topic",
-    "index",
-    "subject",
-    "stream",
-    "table",
-)
+_PLACES = (*ENDS, "topic", "index", "subject", "stream", "table")
 """Settings of outputs that say where a change goes."""
 
 
