@@ -32,8 +32,8 @@ def traceparent(value: object) -> str | None:
 
 
 def held(properties: Mapping[str, object]) -> dict[str, str]:
-    """The context in a message's properties, by the name of the field. Any sender may have written them, so a value that is no context is
-    left out, and so is a state without a context."""
+    """The context in a message's properties, by the name of the field. Any sender may have written them: an invalid value is left
+    out, and so is a state without a context."""
     context = traceparent(properties.get(TRACEPARENT))
     if context is None:
         return {}

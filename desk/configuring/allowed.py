@@ -1,7 +1,7 @@
 """How far an order may go: which variables it may name, and where its files may be. Pure.
 
-Refuses what would send a secret of this installation to an address of the order's own: whoever may add an output may not read with it whatever
-the stages know.
+Refuses what would send a secret of this installation to an address that the order chooses. The right to add an output must not become the right
+to read what the stages know.
 """
 
 from __future__ import annotations

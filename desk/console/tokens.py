@@ -28,7 +28,7 @@ UNNAMED = "token"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _MAKE = "openssl rand -hex 32 makes a token"
 _LONGEST_NAME = 31
-"""Of one that is no address of e-mail: keys are longer."""
+"""Characters of a name that is not an e-mail address; keys are longer."""
 _FEWEST = 6
 """Different characters of a token."""
 _HEX = re.compile(r"(?=.*[0-9])[0-9A-Fa-f]{16,}")

@@ -120,7 +120,7 @@ def _listen(server: Any, address: str, certificate: Certificate | None) -> int:
 
 
 def _options(sizes: Sizes) -> list[tuple[str, int]]:
-    """A client that answers no ping within 10 s is gone; one that pings more often than each 10 s is told to leave. A connection without a call
+    """A client that answers no ping within 10 s is gone; one that pings more often than every 10 s is disconnected. A connection without a call
     is closed soon, because it keeps a descriptor; a client connects again with its next call."""
     return [
         ("grpc.so_reuseport", 0),

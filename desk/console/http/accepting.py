@@ -1,7 +1,7 @@
-"""Counts connections from their acceptance on, before TLS: asyncio tells a protocol of a connection only after its handshake.
+"""Counts connections from their acceptance on, before TLS: asyncio hands a connection to its protocol only after the handshake.
 
-Where too many have not come so far, the one that has waited longest is closed: whoever speaks is served, however many are silent. Where no
-descriptor is left, it says so once a minute, and asyncio pauses for a second.
+If too many wait for their handshake, the one that has waited longest is closed, so silent connections cannot keep others out. If no descriptor
+is left, it logs that once a minute, and asyncio pauses for a second.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class GuardedProtocol(H11Protocol):
         """The listener counts it no longer."""
 
     def _has_room(self) -> bool:
-        """Of the connections of one client too many are refused. Where there are too many of all, that which has waited longest without a
-        request makes room: whoever asks for something is served, however many say nothing."""
+        """A client that has too many connections is refused another one. If there are too many in all, the one that has waited longest
+        without a request is closed, so silent connections cannot keep others out."""
         guarded = (each for each in self.connections if isinstance(each, GuardedProtocol) and each is not self)
         others = [each for each in guarded if not each.transport.is_closing()]
         client = self._client()
