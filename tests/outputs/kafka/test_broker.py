@@ -163,16 +163,19 @@ def test_a_topic_in_doubt_does_not_interrupt_another(world: KafkaWorld, outputs:
     output = outputs()
 
     def doubt() -> int:
-        sender, ended = output.sender(doubtful), 0
+        sender, ended, patience = output.sender(doubtful), 0, 0.002
         sender.open()
-        for number in range(12):
-            end = time.monotonic() + 0.002
+        for number in range(100):
+            end = time.monotonic() + patience
             try:
                 sender.send(
                     [change(doubtful, number, session(doubtful, 0))], left=lambda end=end: end - time.monotonic()
                 )
+                patience /= 2  # the broker was in time: a faster machine needs less
             except OutOfTime:
                 ended += 1
+            if ended == 6:
+                break
         return ended
 
     doubting = begun(doubt, name="doubtful")
@@ -181,7 +184,7 @@ def test_a_topic_in_doubt_does_not_interrupt_another(world: KafkaWorld, outputs:
         more = [change(well, len(sent) + number, session(well, 0)) for number in range(20)]
         interruptions += deliver(sender, more, chunk=20).interruptions
         sent += more
-    assert doubting.result() > 0
+    assert doubting.result() == 6
     assert interruptions == []
     found = compared(sent, world.arrived(well))
     assert (found.lost, found.disordered) == ([], [])

@@ -50,12 +50,13 @@ class KafkaWorld(World):
     secrets = tuple(PASSWORDS.values())
 
     def __init__(self) -> None:
+        """Skips where Kafka is missing."""
+        available()
         super().__init__()
         self.broker = Broker(Path(self._stack.enter_context(TemporaryDirectory(prefix="kafka-"))), PASSWORDS)
 
     def __enter__(self) -> Self:
-        """The relay comes first: the broker advertises it. Skips where Kafka is missing."""
-        available()
+        """The relay comes first: the broker advertises it."""
         self.relay = self._stack.enter_context(TcpRelay(self.broker.port))
         self.broker.advertised = self.relay.port
         self._stack.callback(self.stop)
