@@ -21,8 +21,12 @@ log = structlog.get_logger("console")
 
 T = TypeVar("T")
 
-_SHARE = 8.0
-"""A part that takes a second is asked again after so many seconds at the earliest: looking must cost the stores little."""
+_SHARE = 40.0
+"""A part that takes a tenth of a second is asked again after 40 tenths at the earliest: looking must cost the stores little."""
+_LONG_REST_SECONDS = 20.0
+"""No longer rest for that reason: what is shown would be too old to act on."""
+_LEAST_SHARE = 8.0
+"""But a part that takes a minute rests for eight, however old that makes what is shown."""
 _OLD_SECONDS = 10.0
 """An answer is never old before, however often it is asked for."""
 _LATE_SECONDS = 15.0
@@ -83,14 +87,18 @@ class Part(Generic[T]):
         return Answer(self._value, age, unread, self._is_old(age))
 
     def _is_old(self, age: float | None) -> bool:
-        return age is not None and age > max(_OLD_SECONDS, 2 * (max(self._every, _SHARE * self._took) + self._took))
+        return age is not None and age > max(_OLD_SECONDS, 2 * (self._rest(self._took) + self._took))
+
+    def _rest(self, took: float) -> float:
+        """Seconds between an answer that took so many seconds and the next question."""
+        return max(self._every, min(_SHARE * took, _LONG_REST_SECONDS), _LEAST_SHARE * took)
 
     def _taken(self) -> bool:
         if self._pending is None or not self._pending[0].done():
             return False
         (future, unread), self._pending = self._pending, None
         now = self._clock()
-        self._due = now + max(self._every, _SHARE * (now - self._asked))
+        self._due = now + self._rest(now - self._asked)
         try:
             self._value = future.result()
             self._unread, self._answered, self._took = tuple(unread), now, now - self._asked
