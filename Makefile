@@ -84,7 +84,7 @@ bench: setup
 	$(BIN)/python bench/servicebus_emulator.py
 	$(BIN)/python bench/servicebus_durability.py
 
-# DSTREAM_TEST_KILLS, DSTREAM_TEST_PAIRS and DSTREAM_TEST_SEED shape the campaigns of faults (docs/measurements.md).
+# DSTREAM_TEST_KILLS, DSTREAM_TEST_PAIRS and DSTREAM_TEST_SEED shape the campaigns of faults (docs/measurements/campaigns.md).
 soak: setup archive azurite
 	$(BIN)/python -m pytest -m soak --timeout 3600
 

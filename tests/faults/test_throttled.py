@@ -1,7 +1,7 @@
 """A backlog on a namespace of 1,000 credits a second: nothing lost, all in order, no storm of retries, and the credits used.
 
 The short form holds what a busy machine cannot disturb; the long one (`-m soak`), for a quiet one, that credits are used and the pace that they
-allow is kept (docs/measurements.md, "Throttled").
+allow is kept (docs/measurements/router.md, "Throttled").
 """
 
 from __future__ import annotations

@@ -124,12 +124,13 @@ def test_the_index_lists_each_decision_with_its_date_and_status() -> None:
 def test_the_index_lists_each_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES if ROOT / "docs" in page.parents]
-    elsewhere = ("decisions/0", "outputs/")
+    elsewhere = ("decisions/0", "outputs/", "measurements/")
     listed = [page for page in pages if not page.startswith(elsewhere) and page != "README.md"]
     assert [page for page in listed if f"]({page})" not in index] == []
-    outputs = (ROOT / "docs" / "outputs" / "README.md").read_text(encoding="utf-8")
-    of_outputs = [page.removeprefix("outputs/") for page in pages if page.startswith("outputs/")]
-    assert [page for page in of_outputs if page != "README.md" and f"]({page})" not in outputs] == []
+    for folder in ("outputs/", "measurements/"):
+        own = (ROOT / "docs" / folder / "README.md").read_text(encoding="utf-8")
+        inside = [page.removeprefix(folder) for page in pages if page.startswith(folder)]
+        assert [page for page in inside if page != "README.md" and f"]({page})" not in own] == []
 
 
 def test_modules_that_pages_name_exist() -> None:
