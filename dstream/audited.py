@@ -11,10 +11,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
 
 from common.errors import ConfigurationError, DStreamError
 from desk.importing import imported
+
+AuditPlace = Annotated[
+    Path | None,
+    typer.Option(
+        "--audit-file",
+        envvar="DSTREAM_AUDIT_FILE",
+        metavar="FILE",
+        help="The audit log (default: ~/.local/state/dstream/audit.jsonl).",
+    ),
+]
 
 _TARGET, _REASON, _WHY = 600, 1000, 2000
 
@@ -32,16 +45,22 @@ class Said:
 
 @contextmanager
 def audited(
-    action: str, target: str, reason: str | None = None, *, dry_run: bool = False, **details: Any
+    action: str,
+    target: str,
+    reason: str | None = None,
+    *,
+    audit_file: Path | None = None,
+    dry_run: bool = False,
+    **details: Any,
 ) -> Iterator[Said]:
     """A line before what is done in its context, and one after it, by the user of the operating system. A dry run has none.
 
-    `details`: for the first line; of `order` only what was given.
+    `audit_file`: None for the usual place. `details`: for the first line; of `order` only what was given.
     """
     said = Said()
     if "order" in details:
         details["order"] = {name: value for name, value in details["order"].items() if value}
-    write = _nothing if dry_run else _writing(action, target, reason)
+    write = _nothing if dry_run else _writing(action, target, reason, audit_file)
     write("begun", details)
     try:
         yield said
@@ -57,7 +76,9 @@ def _nothing(outcome: str, details: dict[str, Any]) -> None:
     """Of a dry run."""
 
 
-def _writing(action: str, target: str, reason: str | None) -> Callable[[str, dict[str, Any]], None]:
+def _writing(
+    action: str, target: str, reason: str | None, audit_file: Path | None
+) -> Callable[[str, dict[str, Any]], None]:
     """Writes a line; says once where none can be written."""
     warned = False
 
@@ -73,7 +94,7 @@ def _writing(action: str, target: str, reason: str | None) -> Callable[[str, dic
     told = None if reason is None else reason[:_REASON]
     try:
         log = imported("desk.audit")
-        place = log.AuditFile(log.default_place())
+        place = log.AuditFile(audit_file or log.default_place())
         actor = imported("desk.desk").Actor(log.local_user(), "command", secrets.token_hex(8))
     except DStreamError as error:
         _warn(error)

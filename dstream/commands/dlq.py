@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.errors import ConfigurationError, DStreamError, PermanentError
+from dstream.audited import AuditPlace
 from dstream.dead_letter_options import Chosen, Id, filtered
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_document, print_lines, printed_or_unread, told_when_slow
@@ -65,15 +66,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would do, 
 Why = Annotated[
     str | None,
     typer.Option("--why", "--reason-text", metavar="TEXT", help="Why you do this; kept in the audit log."),
-]
-AuditPlace = Annotated[
-    Path | None,
-    typer.Option(
-        "--audit-file",
-        envvar="DSTREAM_AUDIT_FILE",
-        metavar="FILE",
-        help="The audit log (default: ~/.local/state/dstream/audit.jsonl).",
-    ),
 ]
 
 

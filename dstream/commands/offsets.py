@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from common.errors import ConfigurationError
 from common.unread import Unread
-from dstream.audited import audited
+from dstream.audited import AuditPlace, audited
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
@@ -67,6 +67,7 @@ def set_offset(
     reason: Annotated[
         str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the move.")
     ] = None,
+    audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
@@ -83,7 +84,7 @@ def set_offset(
     module = imported("ingester.commands.offsets")
     end = "earliest" if earliest else "latest" if latest else None
     order = {"lsn": lsn, "time": time, "end": end, "take": take, "skip": skip}
-    with audited("offset.move", table, reason, dry_run=dry_run, order=order) as said:
+    with audited("offset.move", table, reason, audit_file=audit_file, dry_run=dry_run, order=order) as said:
         result = module.move(
             settings,
             table,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dstream.audited import audited
+from dstream.audited import AuditPlace, audited
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_lines, printed_or_unread
 from dstream.starting import imported, of_tables
@@ -17,6 +17,7 @@ def pause(
     reason: Annotated[
         str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the pause.")
     ] = None,
+    audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
@@ -26,7 +27,7 @@ def pause(
     Ingesters notice it within 5 seconds, and remember it over restarts. Changes wait in SQL Server until its cleanup removes them.
     """
     settings = of_tables(config, log_level, log_format)
-    with audited("table.pause", table, reason) as said:
+    with audited("table.pause", table, reason, audit_file=audit_file) as said:
         done = imported("ingester.commands.pauses").pause(settings, table, reason)
         if not done.changed:
             said.refused("it is paused already")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from common.unread import Unread
-from dstream.audited import audited
+from dstream.audited import AuditPlace, audited
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.snapshots import changed_lines, listed_document, listed_lines, started_lines
@@ -33,6 +33,7 @@ def start(
         typer.Option("--to", metavar="TOPIC", help="To this topic instead of the table's; it is created or checked."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would be, and ask for nothing.")] = False,
+    audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
@@ -43,7 +44,7 @@ def start(
     order = {} if to is None else {"topic": to}
     if where is not None:
         order["where"] = f"{len(where)} characters"
-    with audited("snapshot.start", table, dry_run=dry_run, order=order) as said:
+    with audited("snapshot.start", table, audit_file=audit_file, dry_run=dry_run, order=order) as said:
         found = module.start(settings, table, where=where, topic=topic, dry_run=dry_run)
         said.details = {"snapshot": found.id}
     return printed_or_unread(lambda: print_lines(started_lines(found)), 0)
@@ -87,32 +88,35 @@ def list_snapshots(
 
 def pause(
     which: Annotated[str, _which("paused")],
+    audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Let a snapshot wait until it is resumed."""
-    return _change(config, log_level, log_format, which, "paused")
+    return _change(config, log_level, log_format, which, "paused", audit_file)
 
 
 def resume(
     which: Annotated[str, _which("resumed")],
+    audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Resume a snapshot that was paused or that failed. It goes on where it stopped."""
-    return _change(config, log_level, log_format, which, "waiting")
+    return _change(config, log_level, log_format, which, "waiting", audit_file)
 
 
 def stop(
     which: Annotated[str, _which("stopped")],
+    audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """End a snapshot: it cannot be resumed. What was sent stays sent."""
-    return _change(config, log_level, log_format, which, "stopped")
+    return _change(config, log_level, log_format, which, "stopped", audit_file)
 
 
 SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
@@ -127,11 +131,11 @@ SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
 _DOES = {"paused": "pause", "waiting": "resume", "stopped": "stop"}
 
 
-def _change(config: Path, level: Level, format: Format, which: str, state: str) -> int:
+def _change(config: Path, level: Level, format: Format, which: str, state: str, audit_file: Path | None) -> int:
     """The exit status is 1 if one of them is over already."""
     settings = of_tables(config, level, format)
     to = imported("ingester.history.snapshot").SnapshotState(state)
-    with audited(f"snapshot.{_DOES[state]}", which) as said:
+    with audited(f"snapshot.{_DOES[state]}", which, audit_file=audit_file) as said:
         changed = imported("ingester.commands.snapshots").change(settings, which, to)
         if status := int(not all(each.done for each in changed)):
             said.refused("one of them is over already")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from common.errors import ConfigurationError, TransientError
 from desk.audit import local_user
 from dstream.audited import audited
+from dstream.cli import app
 
 
 @pytest.fixture
@@ -51,6 +54,53 @@ def test_what_was_refused_or_failed_is_written_down_as_that(place: Path) -> None
         ("failed", "no answer"),
         ("failed", "ValueError"),
     ]
+
+
+class _Away:
+    """Modules of a server that does not answer."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def asked(*arguments: object, **named: object) -> Any:
+            if name in ("Target", "Confirmed", "SnapshotState"):
+                return None
+            raise TransientError("no answer")
+
+        return asked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["pause", "dbo.Persons"],
+        ["resume", "dbo.Persons"],
+        ["offsets", "set", "dbo.Persons", "--latest"],
+        ["snapshot", "start", "dbo.Persons"],
+        ["snapshot", "pause", "dbo.Persons"],
+        ["snapshot", "resume", "dbo.Persons"],
+        ["snapshot", "stop", "dbo.Persons"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_command_may_name_another_file(
+    command: list[str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"dstream.commands.{command[0]}"
+    monkeypatch.setattr(f"{module}.of_tables", lambda *given: None)
+    monkeypatch.setattr(f"{module}.imported", lambda name: _Away())
+    CliRunner().invoke(app, [*command, "--audit-file", str(tmp_path / "named.jsonl")])
+    lines = _lines(tmp_path / "named.jsonl")
+    assert [(line["outcome"], line["target"]) for line in lines] == [
+        ("begun", "dbo.Persons"),
+        ("failed", "dbo.Persons"),
+    ]
+    assert not place.exists()
+
+
+def test_the_named_file_is_written_instead(place: Path, tmp_path: Path) -> None:
+    with audited("table.pause", "dbo.Persons", audit_file=tmp_path / "named.jsonl"):
+        pass
+    assert [line["outcome"] for line in _lines(tmp_path / "named.jsonl")] == ["begun", "done"]
+    assert not place.exists()
 
 
 def test_a_dry_run_has_no_line(place: Path) -> None:
