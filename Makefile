@@ -67,6 +67,7 @@ kubernetes-short: setup
 # Prints figures; never part of the tests. About an hour. bench.executors needs root and says so elsewhere.
 bench: setup
 	$(BIN)/python bench/latency.py
+	$(BIN)/python -m bench.start
 	$(BIN)/python bench/ingest.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/hot_table.py

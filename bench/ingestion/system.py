@@ -16,6 +16,12 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * _TICK if fields else 0.0
 
 
+def processor_seconds_with_ended(pid: int) -> float:
+    """The same with the processes that it started, as far as they have ended and it has waited for them."""
+    fields = _stat(pid)
+    return sum(map(int, fields[11:15])) * _TICK
+
+
 def peak_megabytes(pid: int) -> float:
     """The most memory that a process has had resident (VmHWM)."""
     return _status(pid, "VmHWM")

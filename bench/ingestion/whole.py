@@ -49,6 +49,31 @@ ingester {{
 """
 
 
+def configuration(
+    ground: Ground,
+    tables: Sequence[TableName],
+    *,
+    queue: str,
+    poll: str = "500ms",
+    port: int | None = None,
+    oversize: str = "fail",
+    slots: int = SLOTS,
+) -> str:
+    """The text of an ingester's configuration. `port`: of SQL Server, where it is not the emulator's own."""
+    emulators = ground.emulators
+    own = emulators.login.port
+    return _CONFIG.format(
+        db=emulators.db_connection_string.replace(f":{own}?", f":{port or own}?"),
+        bus=emulators.bus_connection_string,
+        management=emulators.management_endpoint,
+        tables=json.dumps([table.key for table in tables]),
+        queue=queue,
+        poll=poll,
+        slots=slots,
+        oversize=oversize,
+    )
+
+
 class Running:
     """A service while it is measured. `with` starts and stops it."""
 
@@ -84,20 +109,9 @@ class Ingester(Running):
         slots: int = SLOTS,
     ) -> None:
         """`port`: of SQL Server, where it is not the emulator's own."""
-        emulators = ground.emulators
-        own = emulators.login.port
         config = folder / f"{queue}.hcl"
         config.write_text(
-            _CONFIG.format(
-                db=emulators.db_connection_string.replace(f":{own}?", f":{port or own}?"),
-                bus=emulators.bus_connection_string,
-                management=emulators.management_endpoint,
-                tables=json.dumps([table.key for table in tables]),
-                queue=queue,
-                poll=poll,
-                slots=slots,
-                oversize=oversize,
-            )
+            configuration(ground, tables, queue=queue, poll=poll, port=port, oversize=oversize, slots=slots)
         )
         self._ground = ground
         super().__init__(Service("ingester", config, {}, folder / f"{queue}.log"))
