@@ -19,6 +19,7 @@ import typer
 from common.errors import ConfigurationError, DStreamError
 from desk.importing import imported
 
+Reason = Annotated[str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the change.")]
 AuditPlace = Annotated[
     Path | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from common.errors import ConfigurationError
 from common.unread import Unread
-from dstream.audited import AuditPlace, audited
+from dstream.audited import AuditPlace, Reason, audited
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
@@ -64,9 +64,7 @@ def set_offset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would mean, and change nothing.")] = False,
     take: Annotated[bool, typer.Option("--take", help="Even if an ingester reads the table now.")] = False,
     skip: Annotated[bool, typer.Option("--skip", help="Even if changes will never be sent.")] = False,
-    reason: Annotated[
-        str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the move.")
-    ] = None,
+    reason: Reason = None,
     audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,

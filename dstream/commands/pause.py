@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dstream.audited import AuditPlace, audited
+from dstream.audited import AuditPlace, Reason, audited
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import print_lines, printed_or_unread
 from dstream.starting import imported, of_tables
@@ -14,9 +14,7 @@ from dstream.starting import imported, of_tables
 
 def pause(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
-    reason: Annotated[
-        str | None, typer.Option("--why", "--reason", metavar="TEXT", help="Why; kept with the pause.")
-    ] = None,
+    reason: Reason = None,
     audit_file: AuditPlace = None,
     config: Config = DEFAULT,
     log_level: LogLevel = Level.INFO,
