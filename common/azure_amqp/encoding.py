@@ -69,42 +69,55 @@ class _Unwritten(Exception):
     """A value of a kind that this module does not write."""
 
 
-def encoded(message: Message, *, now: float) -> bytes | None:
+class Written:
+    """The application properties of messages that share them, in octets. For the messages of one batch: nobody changes them meanwhile."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Mapping[str, Any], bytes]] = {}
+
+    def __call__(self, held: Mapping[str, Any]) -> bytes:
+        """Raises _Unwritten."""
+        known = self._known.get(id(held))  # which is nobody else's as long as the mapping is held here
+        if known is None:
+            known = self._known[id(held)] = held, _application_properties(held)
+        return known[1]
+
+
+def encoded(message: Message, *, now: float, written: Written | None = None) -> bytes | None:
     """The octets of `message`, equal to the SDK's for all that the SDK accepts; None when the SDK must write it, or refuse it.
 
-    `now`: Unix time; a message with a time to live states when it was made. Values that the SDK refuses although a broker may have delivered
-    them are written: integers beyond 32 bits (as long, beyond that as ulong), binaries that are not UTF-8, and times to live beyond a header's.
-    So are values that it would change: parts of a second in a time to live, and what another sender wrote in types of its own. Raises
-    UnicodeEncodeError for a lone surrogate.
+    `now`: Unix time; a message with a time to live states when it was made. `written`: what was written before. Values that the SDK refuses
+    although a broker may have delivered them are written: integers beyond 32 bits (as long, beyond that as ulong), binaries that are not
+    UTF-8, and times to live beyond a header's. So are values that it would change: parts of a second in a time to live, and what another
+    sender wrote in types of its own. Raises UnicodeEncodeError for a lone surrogate.
     """
-    if not message.message_id:
-        return None  # the SDK gives it one
-    session, partition = message.session_id, message.partition_key
+    if not message.message_id or len(message.message_id) > _LONGEST_NAME:
+        return None  # the SDK gives it one, or refuses it
+    session, partition, answers = message.session_id, message.partition_key, message.reply_to_session_id
     if session is not None and partition != session:
         partition = None  # a key that differs from the session is refused by the service: the session id wins
-    if any(
-        len(name) > _LONGEST_NAME
-        for name in (message.message_id, session, partition, message.reply_to_session_id)
-        if name
-    ):
+    if _too_long(session) or _too_long(partition) or _too_long(answers):
         return None
     life = message.time_to_live
     milliseconds = None if life is None else life // _MILLISECOND
     if milliseconds is not None and milliseconds < 0:
         return None
-    parts = []
+    before = b""
     if milliseconds is not None:
-        parts.append(_HEADER + _list((_NULL, _NULL, _uint(min(milliseconds, _LONGEST_LIFE)), _NULL, _NULL)))
+        before = _HEADER + _list(b"\x40\x40%b\x40\x40" % _uint(min(milliseconds, _LONGEST_LIFE)), 5)
     if partition is not None:
-        parts.append(keyed(partition))
-    parts.append(_properties(message, milliseconds, now))
+        before += keyed(partition)
+    held = message.application_properties
     try:
-        parts.append(_application_properties(message.application_properties))
+        properties = _application_properties(held) if written is None else written(held)
     except _Unwritten:
         return None
     body = message.body
-    parts.append(_DATA + _binary(body))
-    return b"".join(parts)
+    return b"".join((before, _properties(message, milliseconds, now), properties, _DATA, _binary_of(len(body)), body))
+
+
+def _too_long(name: str | None) -> bool:
+    return name is not None and len(name) > _LONGEST_NAME
 
 
 def event_of(message: Message, key: str) -> bytes | None:
@@ -125,12 +138,52 @@ def keyed(key: str) -> bytes:
 
 def _properties(message: Message, milliseconds: int | None, now: float) -> bytes:
     """Part 3, 3.2.4: thirteen fields, all of them written, as the SDK does."""
+    if message.foreign or milliseconds or message.correlation_id is not None:
+        fields = _fields(message, milliseconds, now)
+        if message.foreign:
+            fields = tuple(_as_received(message, name, ours) for name, ours in zip(FIELDS, fields, strict=True))
+        return _PROPERTIES + _list(b"".join(fields), len(FIELDS))
+    rest = _unchanging(
+        message.to,
+        message.subject,
+        message.reply_to,
+        message.content_type,
+        message.session_id,
+        message.reply_to_session_id,
+    )
+    return _PROPERTIES + _list(_optional(message.message_id) + rest, len(FIELDS))
+
+
+@lru_cache(maxsize=256)
+def _unchanging(
+    to: str | None,
+    subject: str | None,
+    reply_to: str | None,
+    content_type: str | None,
+    session_id: str | None,
+    reply_to_session_id: str | None,
+) -> bytes:
+    """The fields behind the id, which most messages of a session have in common."""
+    message = Message(
+        b"",
+        None,
+        session_id,
+        subject,
+        content_type,
+        reply_to=reply_to,
+        reply_to_session_id=reply_to_session_id,
+        to=to,
+    )
+    return b"".join(_fields(message, None, 0.0)[1:])
+
+
+def _fields(message: Message, milliseconds: int | None, now: float) -> tuple[bytes, ...]:
     kind = message.content_type
     expires = created = _NULL
     if milliseconds:
         at = int(now * 1000) if milliseconds % 1000 else int(now) * 1000
         created, expires = b"\x83" + _pack_long(at), b"\x83" + _pack_long(min(_LATEST, at + milliseconds))
-    fields: tuple[bytes, ...] = (
+    return (
         _optional(message.message_id),
         _NULL,  # user-id
         _optional(message.to),
@@ -145,9 +198,6 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
         _NULL,  # group-sequence
         _optional(message.reply_to_session_id),
     )
-    if message.foreign:
-        fields = tuple(_as_received(message, name, ours) for name, ours in zip(FIELDS, fields, strict=True))
-    return _PROPERTIES + _list(fields)
 
 
 def _as_received(message: Message, name: str, ours: bytes) -> bytes:
@@ -191,8 +241,12 @@ def _symbol(value: str) -> bytes:
 
 
 def _binary(value: bytes) -> bytes:
-    length = len(value)
-    return (b"\xa0%c" % length if length <= _SHORT else b"\xb0" + _pack_length(length)) + value
+    return _binary_of(len(value)) + value
+
+
+def _binary_of(length: int) -> bytes:
+    """What stands before a binary of this length."""
+    return b"\xa0%c" % length if length <= _SHORT else b"\xb0" + _pack_length(length)
 
 
 def _uint(value: int) -> bytes:
@@ -234,12 +288,11 @@ _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
 }
 
 
-def _list(fields: tuple[bytes, ...]) -> bytes:
-    content = b"".join(fields)
+def _list(content: bytes, count: int) -> bytes:
     size = len(content)
     if size < _SHORT:
-        return b"\xc0%c%c" % (size + 1, len(fields)) + content
-    return b"\xd0" + _pack_length(size + 4) + _pack_length(len(fields)) + content
+        return b"\xc0%c%c" % (size + 1, count) + content
+    return b"\xd0" + _pack_length(size + 4) + _pack_length(count) + content
 
 
 def _map(content: bytes, pairs: int) -> bytes:

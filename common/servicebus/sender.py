@@ -31,7 +31,7 @@ from common.servicebus.connection.client import OPEN_TIMEOUT, SLACK, close_quiet
 from common.servicebus.connection.known import KNOWN
 from common.servicebus.connection.links import keep_when_refused
 from common.servicebus.errors import refusal, translated
-from common.servicebus.wire.batches import add
+from common.servicebus.wire.batches import fill
 from common.servicebus.wire.messages import to_sdk
 
 SEND_TIMEOUT = 15.0
@@ -176,25 +176,18 @@ class BusSender:
         if self._left() <= 0:
             raise self._out_of_time(sending)
         sender = self._opened()
-        batch, held = self._batch(sender), list[int]()
-        for at in places:
-            message = sending.messages[at]
+        messages = sending.messages
+        while places:
+            batch = self._batch(sender)
             try:
-                fits = add(batch, message)
+                count = fill(batch, (messages[at] for at in places))
             except _UNWRITABLE as error:
-                if held:
-                    self._flush(sender, batch, held, sending)
-                raise self._unwritable(at, error, sending) from error
-            if not fits:
-                if held:
-                    self._flush(sender, batch, held, sending)
-                    batch, held = self._batch(sender), []
-                if not add(batch, message):
-                    self._send_alone(sender, at, sending)
-                    continue
-            held.append(at)
-        if held:
-            self._flush(sender, batch, held, sending)
+                raise self._unwritable(places[0], error, sending) from error
+            if count:
+                self._flush(sender, batch, places[:count], sending)
+            else:
+                self._send_alone(sender, places[0], sending)
+            places = places[count or 1 :]
 
     def _batch(self, sender: ServiceBusSender) -> ServiceBusMessageBatch:
         limit = sender.create_message_batch().max_size_in_bytes

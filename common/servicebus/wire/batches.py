@@ -7,6 +7,7 @@ Messages encoded here go into a batch past its public method: octets, their coun
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from azure.core.settings import settings
 from azure.servicebus import ServiceBusMessageBatch
 from azure.servicebus.exceptions import MessageSizeExceededError
 
-from common.azure_amqp.encoding import encoded
+from common.azure_amqp.encoding import Written, encoded
 from common.message import Message
 from common.servicebus.wire.messages import to_sdk
 
@@ -40,11 +41,35 @@ _SAMPLES = (
 """Every field except the time to live, which depends on when the message was made; and both sizes of a message's frame in a batch."""
 
 
+def fill(batch: ServiceBusMessageBatch, messages: Iterable[Message]) -> int:
+    """Put `messages` into `batch`, in order, up to the first that does not fit or that the SDK refuses; return how many.
+
+    Raises ValueError for what the SDK refuses, if that is the first.
+    """
+    ours = not _traced() and supported()
+    written, now, count = Written(), time.time(), 0
+    for message in messages:
+        try:
+            fits = _add(batch, message, encoded(message, now=now, written=written) if ours else None)
+        except Exception:  # it is the first of the next batch, and raised again
+            if not count:
+                raise
+            break
+        if not fits:
+            break
+        count += 1
+    return count
+
+
 def add(batch: ServiceBusMessageBatch, message: Message) -> bool:
     """Put `message` into `batch`; False, and nothing done, when it does not fit. Raises ValueError for what the SDK refuses."""
+    return fill(batch, (message,)) == 1
+
+
+def _add(batch: ServiceBusMessageBatch, message: Message, octets: bytes | None) -> bool:
+    """`octets`: of the message, where they were made here."""
     if len(batch) >= MOST:
         return False
-    octets = encoded(message, now=time.time()) if not _traced() and supported() else None
     if octets is not None:
         return _put(batch, message, octets)
     try:
