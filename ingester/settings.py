@@ -212,8 +212,8 @@ class IngesterSettings(Topology):
     coalesce: Duration = Field(
         default=timedelta(milliseconds=100),
         description=(
-            "How long the ingester waits for further due tables before it starts a Spark job. `100ms` is short compared with a poll interval. "
-            "`0s`: it does not wait."
+            "When a table is due, how much earlier than due others are checked along with it, by one question and one Spark job. `100ms` is "
+            "short compared with a poll interval. `0s`: each is checked at its own time."
         ),
     )
     health: HealthSettings | None = Field(

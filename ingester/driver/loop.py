@@ -159,9 +159,7 @@ class Loop:
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         if not self._outage:
             self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables.values())))
-        due_at = self._schedule.next_due()
-        if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
-            ready += self._roster.take()
+        ready += self._roster.take(ahead=self._settings.coalesce_seconds)
         if ready and not self._stop.is_set():
             with self._stats.passing():
                 self._pass(ready)
@@ -186,7 +184,7 @@ class Loop:
 
     def _wait_seconds(self) -> float:
         due_at = self._schedule.next_due()
-        wait = _TICK if due_at is None else due_at + self._settings.coalesce_seconds - self._clock()
+        wait = _TICK if due_at is None else due_at - self._clock()
         return min(_TICK, max(0.0, wait))
 
     # a pass: catalog, locks, one probe for all tables

@@ -71,9 +71,9 @@ class Roster:
         self.tables[name], self._rhythms[name] = TrackedTable(name), rhythm
         self._schedule.add(name, rhythm, self._clock())
 
-    def take(self) -> list[TrackedTable]:
-        """The tables that are due. Put each back, or let its slice bring it back."""
-        return [self.tables[name] for name in self._schedule.take(self._clock()) if name in self.tables]
+    def take(self, *, ahead: float) -> list[TrackedTable]:
+        """The tables that are due, and those that are soon, within `ahead` seconds. Put each back, or let its slice bring it back."""
+        return [self.tables[name] for name in self._schedule.take(self._clock(), ahead=ahead) if name in self.tables]
 
     def put(self, table: TableName, outcome: TableOutcome) -> None:
         """Schedule `table` again after a look at it, unless it was removed or has stopped meanwhile."""

@@ -70,6 +70,8 @@ class Schedule:
         """The number of each waiting table's valid entry in the heap."""
         self._rhythms: dict[TableName, Rhythm] = {}
         self._intervals: dict[TableName, float] = {}
+        self._looked: dict[TableName, float] = {}
+        """When each table that is out was taken."""
         self._order = 0
 
     def add(self, table: TableName, rhythm: Rhythm, now: float) -> None:
@@ -83,14 +85,24 @@ class Schedule:
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
         jitter = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
-        self._push(table, now + jittered(interval, jitter, self._chance))
+        looked = self._looked.pop(table, now)
+        # The time that changes take to be sent delays no later look.
+        since = looked if outcome is TableOutcome.CHANGED else now
+        self._push(table, max(now, since + jittered(interval, jitter, self._chance)))
 
-    def take(self, now: float) -> list[TableName]:
-        """Every table that is due, longest due first."""
-        taken = []
-        while (due_at := self.next_due()) is not None and due_at <= now:
+    def take(self, now: float, *, ahead: float = 0.0) -> list[TableName]:
+        """Every table that is due, longest due first, and with them those that are due within the next `ahead` seconds.
+
+        None while no table is due: looking at some of them early saves requests, and nothing is looked at late for it.
+        """
+        taken: list[TableName] = []
+        due_at = self.next_due()
+        if due_at is None or due_at > now:
+            return taken
+        while (due_at := self.next_due()) is not None and due_at <= now + ahead:
             table = heapq.heappop(self._due)[2]
             del self._waiting[table]
+            self._looked[table] = now
             taken.append(table)
         return taken
 
@@ -108,6 +120,7 @@ class Schedule:
     def remove(self, table: TableName) -> bool:
         """Forget `table`. False if it is out: then do not put it back."""
         del self._rhythms[table], self._intervals[table]
+        self._looked.pop(table, None)
         return self._waiting.pop(table, None) is not None
 
     def out(self) -> frozenset[TableName]:

@@ -36,11 +36,39 @@ def test_failures_back_off_like_idleness() -> None:
 def test_jitter_never_makes_an_active_table_wait_longer_than_its_interval(chance: float) -> None:
     schedule = Schedule(lambda: chance)
     schedule.add(PERSONS, RHYTHM, now=0)
-    schedule.take(0)
+    schedule.take(100)
     schedule.put(PERSONS, TableOutcome.CHANGED, now=100)
     due = schedule.next_due()
     assert due is not None
     assert 104.5 <= due <= 105
+
+
+def test_the_time_that_changes_take_to_be_sent_delays_no_later_look() -> None:
+    schedule = Schedule(lambda: 0.0)
+    schedule.add(PERSONS, RHYTHM, now=0)
+    for looked in (0.0, 5.0, 10.0):
+        assert schedule.take(looked) == [PERSONS]
+        schedule.put(PERSONS, TableOutcome.CHANGED, now=looked + 2)
+        assert schedule.next_due() == looked + 5
+
+
+def test_a_table_whose_changes_took_longer_than_its_interval_is_due_at_once_and_not_before() -> None:
+    schedule = Schedule(lambda: 0.0)
+    schedule.add(PERSONS, RHYTHM, now=0)
+    schedule.take(0)
+    schedule.put(PERSONS, TableOutcome.CHANGED, now=12)
+    assert schedule.next_due() == 12
+
+
+def test_a_table_that_is_soon_due_is_taken_along_with_one_that_is_due() -> None:
+    schedule = Schedule(lambda: 0.0)
+    schedule.add(PERSONS, RHYTHM, now=0)
+    schedule.add(ORDERS, RHYTHM, now=0.1)
+    assert schedule.take(0, ahead=0.05) == [PERSONS]
+    schedule.put(PERSONS, TableOutcome.CHANGED, now=0)
+    assert schedule.take(0.05, ahead=0.1) == []  # nothing is due, so nothing waits or is early
+    schedule.pace(PERSONS, RHYTHM, now=0.15)
+    assert schedule.take(0.15, ahead=0.1) == [ORDERS, PERSONS]
 
 
 def test_tables_that_failed_together_come_back_spread_out() -> None:
@@ -87,7 +115,7 @@ def test_another_rhythm_makes_a_waiting_table_due_and_leaves_one_that_is_out() -
     for table in (PERSONS, ORDERS):
         schedule.pace(table, Rhythm(1.0, 2.0), now=1)
     assert schedule.take(1) == [PERSONS]
-    schedule.put(ORDERS, TableOutcome.CHANGED, now=1)
+    schedule.put(ORDERS, TableOutcome.IDLE, now=1)
     assert schedule.next_due() == 2
 
 
