@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from decimal import Decimal
+from collections.abc import Callable
+from typing import Any
 
-from emulators.sqlserver.codepages import encode
+from emulators.sqlserver.codepages import encoder
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.values.conversions.date_bytes import date_bytes
 from emulators.sqlserver.tsql.values.conversions.numbers import INT_SIZES
 from emulators.sqlserver.tsql.values.conversions.steps import Converter, Truncation
 from emulators.sqlserver.tsql.values.types import code_page, family, is_unicode
@@ -25,11 +27,20 @@ def to_binary(source: SqlType, target: SqlType, style: int, assign: bool) -> Con
     if limit == MAX:
         limit = None
     padded = target.name in ("binary", "rowversion", "timestamp")
-    numeric = family(source) == "int"
+    kind = family(source)
+    if kind == "date":
+        return _from_date(source, limit, padded)
+    numeric = kind == "int"
+    as_bytes = _from_text(source, style) if kind == "string" else _MAKERS.get(source.name)
 
     def run(value: Value) -> Value:
-        data = value if isinstance(value, bytes) else _as_bytes(value, source, style)
-        if limit is None:
+        if isinstance(value, bytes):
+            data = value
+        elif as_bytes is None:
+            raise errors.unsupported(f"conversion from {source.name} to binary")
+        else:
+            data = as_bytes(value)
+        if limit is None or len(data) == limit:
             return data
         if numeric:
             return data[-limit:].rjust(limit, b"\0") if padded else data[-limit:]
@@ -42,28 +53,46 @@ def to_binary(source: SqlType, target: SqlType, style: int, assign: bool) -> Con
     return run
 
 
-def _as_bytes(value: Value, source: SqlType, style: int) -> bytes:
-    kind = family(source)
-    if kind == "int":
-        size = INT_SIZES[source.name]
-        assert isinstance(value, int)
-        return value.to_bytes(size, "big", signed=source.name not in ("tinyint", "bit"))
-    text = str(value)
-    if kind == "string":
-        if style in (1, 2):
-            digits = text[2:] if style == 1 and text[:2].lower() == "0x" else text
-            try:
-                if style == 1 and digits == text:
-                    raise ValueError(text)
-                return bytes.fromhex(digits)
-            except ValueError:
-                raise errors.converting(source.name, "varbinary") from None
-        return text.encode("utf-16-le", "surrogatepass") if is_unicode(source) else encode(text, code_page(source))
-    if kind == "guid":
-        return uuid.UUID(text).bytes_le
-    if source.name in ("money", "smallmoney"):
-        return int(Decimal(text).scaleb(4)).to_bytes(8 if source.name == "money" else 4, "big", signed=True)
-    raise errors.unsupported(f"conversion from {source.name} to binary")
+def _from_date(source: SqlType, limit: int | None, padded: bool) -> Converter:
+    as_bytes = date_bytes(source, limit)
+    return (lambda value: as_bytes(value).ljust(limit or 0, b"\0")) if padded else as_bytes
+
+
+def _from_text(source: SqlType, style: int) -> Callable[[Any], bytes]:
+    if style in (1, 2):
+        return lambda text: _digits(text, source, style)
+    if is_unicode(source):
+        return lambda text: text.encode("utf-16-le", "surrogatepass")
+    return encoder(code_page(source))
+
+
+def _digits(text: str, source: SqlType, style: int) -> bytes:
+    digits = text[2:] if style == 1 and text[:2].lower() == "0x" else text
+    try:
+        if style == 1 and digits == text:
+            raise ValueError(text)
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise errors.converting(source.name, "varbinary") from None
+
+
+def _guid_bytes(text: Any) -> bytes:
+    """The first three groups are numbers with the lowest byte first."""
+    data = bytes.fromhex(text.replace("-", ""))
+    return data[3::-1] + data[5:3:-1] + data[7:5:-1] + data[8:]
+
+
+_MAKERS: dict[str, Callable[[Any], bytes]] = {
+    "tinyint": lambda number: number.to_bytes(INT_SIZES["tinyint"], "big"),
+    "bit": lambda number: number.to_bytes(INT_SIZES["bit"], "big"),
+    "smallint": lambda number: number.to_bytes(2, "big", signed=True),
+    "int": lambda number: number.to_bytes(4, "big", signed=True),
+    "bigint": lambda number: number.to_bytes(8, "big", signed=True),
+    "uniqueidentifier": _guid_bytes,
+    "money": lambda text: int(text.replace(".", "")).to_bytes(8, "big", signed=True),
+    "smallmoney": lambda text: int(text.replace(".", "")).to_bytes(4, "big", signed=True),
+}
+"""From the storage forms of types."""
 
 
 def to_guid(source: SqlType, target: SqlType, style: int, assign: bool) -> Converter:

@@ -210,3 +210,42 @@ def test_the_shape_of_decimal_results(
 def test_arithmetic_rounding_and_comparison(client: Client, expression: str, value: object) -> None:
     """The pages of the operators and types: integers divide whole, literals keep their digits, instants compare."""
     assert client.value(f"SELECT {expression}") == value
+
+
+_NOW = "CAST('2010-12-15 21:04:03.6934231 +03:30' AS datetimeoffset(7))"
+
+
+@pytest.mark.parametrize(
+    ("expression", "data"),
+    [
+        (f"CAST({_NOW} AS datetimeoffset(0))", "000CF700A8330BD200"),
+        (f"CAST({_NOW} AS datetimeoffset(1))", "0175A609A8330BD200"),
+        (f"CAST({_NOW} AS datetimeoffset(2))", "02918060A8330BD200"),
+        (f"CAST({_NOW} AS datetimeoffset(3))", "03AD05C503A8330BD200"),
+        (f"CAST({_NOW} AS datetimeoffset(4))", "04C638B225A8330BD200"),
+        (f"CAST({_NOW} AS datetimeoffset(5))", "05BE37F67801A8330BD200"),
+        (f"CAST({_NOW} AS datetimeoffset(6))", "066F2D9EB90EA8330BD200"),
+        (_NOW, "0757C62D4093A8330BD200"),
+        ("CAST('2010-12-15 00:04:03 -00:30' AS datetimeoffset(0))", "00FB0700A8330BE2FF"),
+        ("CAST('00020101 00:00:00.0000009' AS datetime2)", "0709000000006D0100"),
+        ("CAST('00020101 00:00:00.000008' AS datetime2(6))", "0608000000006D0100"),
+        ("CAST('23:59:59.9999999' AS time)", "07FFBF692AC9"),
+        ("CAST('00:00:01' AS time(0))", "00010000"),
+        ("CAST('0002-01-01' AS date)", "6D0100"),
+        ("CAST('1900-01-02 00:00:01' AS datetime)", "000000010000012C"),
+        ("CAST('1899-12-31' AS datetime)", "FFFFFFFF00000000"),
+        ("CAST('1900-01-02 00:01' AS smalldatetime)", "00010001"),
+        ("CAST(-0.5 AS money)", "FFFFFFFFFFFFEC78"),
+        ("CAST('6F9619FF-8B86-D011-B42D-00C04FC964FF' AS uniqueidentifier)", "FF19966F868B11D0B42D00C04FC964FF"),
+    ],
+)
+def test_dates_times_and_others_as_they_are_stored(client: Client, expression: str, data: str) -> None:
+    """Peter Larsson's and Kalman Toth's outputs of a real server (datetimeoffset, datetime2)."""
+    assert client.value(f"SELECT CONVERT(varbinary(20), {expression})") == bytes.fromhex(data)
+
+
+def test_bytes_of_a_time_that_do_not_fit_are_refused(client: Client) -> None:
+    assert client.error("SELECT CONVERT(binary(8), CAST('2017-10-04 08:59:21.8910199' AS datetime2))")[0] == 8152
+    assert client.value("SELECT CONVERT(binary(10), CAST('00020101' AS datetime2))") == bytes.fromhex(
+        "0700000000006D010000"
+    )
