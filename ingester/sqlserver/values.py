@@ -1,10 +1,14 @@
 """How each SQL Server type is read and written (docs/values.md): the expression that selects it, and the conversion to
 its JSON value.
 
-The server converts types that Python or the driver would truncate to text. Nothing is rounded, shifted or guessed. Text
-itself arrives as UTF-16 in binary: the driver (FreeTDS, with iconv) silently replaces every character that its tables
-lack with a question mark, such as half a surrogate pair or byte 0x81 of code page 1252.
-Source of the styles: https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
+Nothing is rounded, shifted or guessed. A value is read as it is stored where the driver loses nothing of it. Where it
+would, or is slow, the server copies the value's bytes: it never formats what can be formatted here. Only decimals arrive
+as digits: the driver makes digits of them, too, and a Decimal of those, which costs more than the server's conversion.
+Text arrives as UTF-16 in binary: the driver (FreeTDS, with iconv) silently replaces every character that its tables
+lack with a question mark, such as half a surrogate pair or byte 0x81 of code page 1252. The driver's times end at
+microseconds, the server's at a tenth of one. Refuses bytes of another layout than the one it knows.
+The layouts: https://learn.microsoft.com/openspecs/windows_protocols/ms-tds/786f5b8a-f87d-4980-9070-b9b7274c681d, with a
+byte for the scale in front (docs/decisions/0049-values-as-stored.md)
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import UUID
+from datetime import date, datetime
+from functools import lru_cache
 
 import orjson
+
+from common.errors import PermanentError
 
 Convert = Callable[[object], object]
 
@@ -34,10 +41,6 @@ def unchanged(value: object) -> object:
     return value
 
 
-def _bool(value: object) -> object:
-    return bool(value)
-
-
 def _real(value: object) -> object:
     """The shortest digits that read back to the same 32-bit value; the driver returns it widened to 64 bits."""
     assert isinstance(value, float)
@@ -49,16 +52,96 @@ def _real(value: object) -> object:
     return float(f"{value:.9g}")
 
 
-def _iso(text: object) -> object:
-    """Style 121's "2018-07-13 12:23:45.456 +11:00" as "2018-07-13T12:23:45.456+11:00"."""
-    assert isinstance(text, str)
-    return text.replace(" ", "T", 1).replace(" ", "")
+def _seconds(value: object) -> object:
+    """A smalldatetime, which has no fraction."""
+    assert isinstance(value, datetime)
+    return value.isoformat(timespec="seconds")
 
 
-def _iso_minutes(text: object) -> object:
-    """A smalldatetime has no fraction, although the style prints one."""
-    assert isinstance(text, str)
-    return text.replace(" ", "T", 1)[:19]
+def _milliseconds(value: object) -> object:
+    """A datetime: the driver rounds its 300ths of a second to milliseconds as the server does."""
+    assert isinstance(value, datetime)
+    return value.isoformat(timespec="milliseconds")
+
+
+def _day(value: object) -> object:
+    assert isinstance(value, date)
+    return value.isoformat()
+
+
+_TIME_BYTES = {0: 3, 1: 3, 2: 3, 3: 4, 4: 4, 5: 5, 6: 5, 7: 5}
+"""Of a time of day, by its scale."""
+_TIME_BITS = {scale: size * 8 for scale, size in _TIME_BYTES.items()}
+_DAY_BYTES = 3
+_OFFSET_BYTES = 2
+_DAY_SECONDS = 86_400
+_CACHED = 4096
+
+
+@lru_cache(_CACHED)
+def _date_of(days: int) -> str:
+    try:
+        return date.fromordinal(days + 1).isoformat()
+    except (ValueError, OverflowError):
+        raise _another_layout("date") from None
+
+
+@lru_cache(_CACHED)
+def _second_of(seconds: int) -> str:
+    if seconds >= _DAY_SECONDS:
+        raise _another_layout("time of day")
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+_UNITS = tuple(10**scale for scale in range(8))
+
+
+def _clock(ticks: int, scale: int) -> str:
+    """`ticks` of 10**-scale seconds since midnight."""
+    if not scale:
+        return _second_of(ticks)
+    seconds, fraction = divmod(ticks, _UNITS[scale])
+    return f"{_second_of(seconds)}.{fraction:0{scale}d}"
+
+
+def _scale_of(value: bytes, rest: int) -> int:
+    """The first byte, if the time behind it has that scale's length; `rest`: the bytes behind that."""
+    if not value or _TIME_BYTES.get(value[0]) != len(value) - 1 - rest:
+        raise _another_layout("date or time")
+    return value[0]
+
+
+def _another_layout(what: str) -> PermanentError:
+    return PermanentError(
+        f"reading a change table: the server's bytes of a {what} have a layout that DStream does not know",
+        hint="report it with the server's version (SELECT @@VERSION); until then leave the columns of that type out with exclude_columns",
+    )
+
+
+def _time(value: object) -> object:
+    assert isinstance(value, bytes)
+    scale = _scale_of(value, 0)
+    return _clock(int.from_bytes(value[1:], "little"), scale)
+
+
+def _datetime2(value: object) -> object:
+    assert isinstance(value, bytes)
+    scale = _scale_of(value, _DAY_BYTES)
+    number = int.from_bytes(value, "little") >> 8
+    bits = _TIME_BITS[scale]
+    return f"{_date_of(number >> bits)}T{_clock(number & (1 << bits) - 1, scale)}"
+
+
+def _datetimeoffset(value: object) -> object:
+    """The bytes hold the time in UTC, the JSON value the local time."""
+    assert isinstance(value, bytes)
+    scale = _scale_of(value, _DAY_BYTES + _OFFSET_BYTES)
+    offset = int.from_bytes(value[-2:], "little", signed=True)
+    ticks = int.from_bytes(value[1:-5], "little") + offset * 60 * _UNITS[scale]
+    moved, ticks = divmod(ticks, _DAY_SECONDS * _UNITS[scale])
+    hours, minutes = divmod(abs(offset), 60)
+    day = _date_of(int.from_bytes(value[-5:-2], "little") + moved)
+    return f"{day}T{_clock(ticks, scale)}{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}"
 
 
 def _base64(value: object) -> object:
@@ -67,7 +150,10 @@ def _base64(value: object) -> object:
 
 
 def _guid(value: object) -> object:
-    return str(value if isinstance(value, UUID) else UUID(str(value))).upper()
+    """The first three groups are numbers with the lowest byte first."""
+    assert isinstance(value, bytes)
+    digits = (value[3::-1] + value[5:3:-1] + value[7:5:-1] + value[8:]).hex().upper()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _unicode(value: object) -> object:
@@ -80,6 +166,14 @@ def _unicode(value: object) -> object:
         return orjson.Fragment(json.dumps(value.decode("utf-16-le", "surrogatepass")))
 
 
+def _money(value: object) -> object:
+    """From a number of ten-thousandths, its highest byte first."""
+    assert isinstance(value, bytes)
+    number = int.from_bytes(value, "big", signed=True)
+    digits = f"{number:05d}" if number >= 0 else f"{number:06d}"
+    return f"{digits[:-4]}.{digits[-4:]}"
+
+
 def _number(text: object) -> object:
     """The server's digits as a JSON number, untouched; a leading zero is part of JSON's grammar but not always of the
     server's text."""
@@ -87,9 +181,11 @@ def _number(text: object) -> object:
     return orjson.Fragment(text.encode("ascii"))
 
 
+def _money_number(value: object) -> object:
+    return _number(_money(value))
+
+
 _DECIMAL = Projection("CONVERT(varchar(41), {})", unchanged)
-_MONEY = Projection("CONVERT(varchar(41), {}, 2)", unchanged)
-_DATETIME = Projection("CONVERT(varchar(34), {}, 121)", _iso)
 _UNICODE = Projection("CONVERT(varbinary(8000), {})", _unicode)
 _LARGE_UNICODE = Projection("CONVERT(varbinary(max), {})", _unicode)
 _TEXT = Projection("CONVERT(varbinary(8000), CONVERT(nvarchar(4000), {}))", _unicode)
@@ -98,15 +194,15 @@ _BINARY = Projection("{}", _base64)
 _CLR = Projection("CONVERT(varbinary(max), {})", _base64)
 
 PROJECTIONS: dict[str, Projection] = {
-    "bit": Projection("{}", _bool),
+    "bit": Projection("{}", unchanged),
     "tinyint": Projection("{}", unchanged),
     "smallint": Projection("{}", unchanged),
     "int": Projection("{}", unchanged),
     "bigint": Projection("{}", unchanged),
     "decimal": _DECIMAL,
     "numeric": _DECIMAL,
-    "money": _MONEY,
-    "smallmoney": _MONEY,
+    "money": Projection("CONVERT(binary(8), {})", _money),
+    "smallmoney": Projection("CONVERT(binary(4), {})", _money),
     "float": Projection("{}", unchanged),
     "real": Projection("{}", _real),
     "char": _TEXT,
@@ -117,24 +213,29 @@ PROJECTIONS: dict[str, Projection] = {
     "sysname": _UNICODE,
     "ntext": _LARGE_TEXT,
     "xml": _LARGE_TEXT,
-    "date": Projection("CONVERT(varchar(10), {}, 121)", unchanged),
-    "time": Projection("CONVERT(varchar(16), {}, 121)", unchanged),
-    "datetime": _DATETIME,
-    "smalldatetime": Projection("CONVERT(varchar(23), {}, 121)", _iso_minutes),
-    "datetime2": _DATETIME,
-    "datetimeoffset": _DATETIME,
+    "date": Projection("{}", _day),
+    "time": Projection("CONVERT(varbinary(6), {})", _time),
+    "datetime": Projection("{}", _milliseconds),
+    "smalldatetime": Projection("{}", _seconds),
+    "datetime2": Projection("CONVERT(varbinary(9), {})", _datetime2),
+    "datetimeoffset": Projection("CONVERT(varbinary(11), {})", _datetimeoffset),
     "binary": _BINARY,
     "varbinary": _BINARY,
     "image": _BINARY,
     "timestamp": _BINARY,
     "rowversion": _BINARY,
-    "uniqueidentifier": Projection("{}", _guid),
+    "uniqueidentifier": Projection("CONVERT(binary(16), {})", _guid),
     "hierarchyid": _CLR,
     "geography": _CLR,
     "geometry": _CLR,
 }
 
-_EXACT_NUMBERS = ("decimal", "numeric", "money", "smallmoney")
+_AS_NUMBERS: dict[str, Convert] = {
+    "decimal": _number,
+    "numeric": _number,
+    "money": _money_number,
+    "smallmoney": _money_number,
+}
 
 LOB_TYPES = frozenset({"text", "ntext", "image"})
 """Their value is never captured in a delete or a before image."""
@@ -150,8 +251,8 @@ def projection(sql_type: str, length: int | None = None, *, decimals_as_numbers:
     bytes; -1 for max."""
     name = sql_type.lower()
     found = PROJECTIONS.get(name)
-    if found is not None and decimals_as_numbers and name in _EXACT_NUMBERS:
-        return Projection(found.select, _number)
+    if found is not None and decimals_as_numbers and name in _AS_NUMBERS:
+        return Projection(found.select, _AS_NUMBERS[name])
     if name in _LARGE and (length is None or not 0 <= length <= _SHORT_BYTES[name]):
         return _LARGE[name]
     return found

@@ -28,8 +28,8 @@ How a column's value looks in a message. The tables below were made by a program
 (`python -m tests.contracts.source.values_page docs/values.md`): it writes the literals into a table under CDC on the
 [emulator](emulators/README.md) and reads them as the ingester does; a test holds them equal.
 
-Nothing is rounded, shifted or guessed. The server converts values that the driver would shorten: exact numbers and
-times to text, text to UTF-16.
+Nothing is rounded, shifted or guessed. Values are read [as they are stored](decisions/0049-values-as-stored.md) where
+the driver would shorten them.
 
 """
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from datetime import date, datetime
 from decimal import Decimal
-from uuid import UUID
 
 import orjson
 import pytest
@@ -26,24 +26,28 @@ CASES = [
     ("tinyint", 255, 255),
     ("bigint", 2**63 - 1, 2**63 - 1),
     ("decimal", "6.3230", "6.3230"),
-    ("money", "922337203685477.5807", "922337203685477.5807"),
+    ("money", (2**63 - 1).to_bytes(8, "big"), "922337203685477.5807"),
+    ("money", (-5000).to_bytes(8, "big", signed=True), "-0.5000"),
+    ("smallmoney", (1).to_bytes(4, "big"), "0.0001"),
     ("float", 0.1, 0.1),
     ("real", struct.unpack("<f", struct.pack("<f", 0.1))[0], 0.1),
     ("nvarchar", "žluťoučký 🐎".encode("utf-16-le"), "žluťoučký 🐎"),
     ("char", "ab   ".encode("utf-16-le"), "ab   "),
     ("xml", b"", ""),
-    ("date", "2018-07-13", "2018-07-13"),
-    ("time", "10:23:45.6789012", "10:23:45.6789012"),
-    ("datetime", "2018-07-13 13:23:45.780", "2018-07-13T13:23:45.780"),
-    ("smalldatetime", "2018-07-13 13:24:00.000", "2018-07-13T13:24:00"),
-    ("smalldatetime", "2018-07-13 13:24:00", "2018-07-13T13:24:00"),
-    ("datetime2", "2018-07-13 13:23:45.7801234", "2018-07-13T13:23:45.7801234"),
-    ("datetimeoffset", "2018-07-13 12:23:45.456 +11:00", "2018-07-13T12:23:45.456+11:00"),
+    ("date", date(2018, 7, 13), "2018-07-13"),
+    ("time", bytes.fromhex("07FFBF692AC9"), "23:59:59.9999999"),
+    ("datetime", datetime(2018, 7, 13, 13, 23, 45, 780_000), "2018-07-13T13:23:45.780"),
+    ("datetime", datetime(1753, 1, 1), "1753-01-01T00:00:00.000"),
+    ("smalldatetime", datetime(2018, 7, 13, 13, 24), "2018-07-13T13:24:00"),
+    ("datetime2", bytes.fromhex("0709000000006D0100"), "0002-01-01T00:00:00.0000009"),
+    ("datetime2", bytes.fromhex("00000000000000"), "0001-01-01T00:00:00"),
+    ("datetimeoffset", bytes.fromhex("0757C62D4093A8330BD200"), "2010-12-15T21:04:03.6934231+03:30"),
+    ("datetimeoffset", bytes.fromhex("00FB0700A8330BE2FF"), "2010-12-15T00:04:03-00:30"),
     ("varbinary", b"\x00\xff", "AP8="),
     ("timestamp", b"\x00\x00\x00\x00\x00\x00\x07\xd1", "AAAAAAAAB9E="),
     (
         "uniqueidentifier",
-        UUID("6f9619ff-8b86-d011-b42d-00c04fc964ff"),
+        bytes.fromhex("FF19966F868B11D0B42D00C04FC964FF"),
         "6F9619FF-8B86-D011-B42D-00C04FC964FF",
     ),
 ]
@@ -54,6 +58,25 @@ def test_values(sql_type: str, driver: object, json: object) -> None:
     found = projection(sql_type, decimals_as_numbers=False)
     assert found is not None
     assert found.convert(driver) == json
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "data"),
+    [
+        ("time", "FFBF692AC9"),
+        ("time", "08FFBF692AC9"),
+        ("time", "07FFFFFFFFFF"),
+        ("time", ""),
+        ("datetime2", "09000000006D0100"),
+        ("datetime2", "070900000000FFFFFF"),
+        ("datetimeoffset", "0700C62D4093A8330B"),
+    ],
+)
+def test_a_time_of_another_layout_is_refused_and_never_guessed(sql_type: str, data: str) -> None:
+    found = projection(sql_type, decimals_as_numbers=False)
+    assert found is not None
+    with pytest.raises(PermanentError, match="have a layout that DStream does not know"):
+        found.convert(bytes.fromhex(data))
 
 
 @pytest.mark.parametrize(("units", "json"), [("\ud83d", b'"\\ud83d"'), ("a\udc00\ud83db", b'"a\\udc00\\ud83db"')])
