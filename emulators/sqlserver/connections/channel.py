@@ -10,6 +10,7 @@ import socket
 import time
 from typing import NoReturn
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.connections import silence
 from emulators.sqlserver.injection import Faults, Stage
 from emulators.sqlserver.wire.packets import Message, MessageWriter, Reassembler
@@ -162,7 +163,8 @@ class Channel:
         if allowed < len(packets):
             self.last_words(packets[:allowed] if self._tls is None else self._tls.encrypt(packets[:allowed]))
             raise Closed
-        self._socket.sendall(packets if self._tls is None else self._tls.encrypt(packets))
+        with turns.elsewhere():
+            self._socket.sendall(packets if self._tls is None else self._tls.encrypt(packets))
 
     # -- silence
 
@@ -179,5 +181,6 @@ class Channel:
             self._quota = silence.Quota(found)
 
     def _fall_silent(self) -> NoReturn:
+        turns.give_up()
         silence.wait(self._socket)
         raise Closed

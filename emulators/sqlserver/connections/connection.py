@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.connections.channel import Channel, Closed
 from emulators.sqlserver.connections.handshake import Handshake
 from emulators.sqlserver.connections.settings import Settings
@@ -91,7 +92,8 @@ class Connection:
             elif message.status & IGNORE:
                 self._channel.send(tokens.done(Done.DONE, Status.ERROR))
             else:
-                self._request(message, session, prepared)
+                with turns.mine():
+                    self._request(message, session, prepared)
 
     def _request(self, message: Message, session: Session, prepared: PreparedStatements) -> None:
         try:

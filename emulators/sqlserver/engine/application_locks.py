@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.engine.locks import CANCEL_CHECK, Cancelled
 from emulators.sqlserver.results import Cancel
 
@@ -88,6 +89,7 @@ class ApplicationLocks:
                 if left <= 0:
                     return None
                 waited = 1
+                turns.give_up()
                 if not self._changed.wait(left) and cancelled():
                     raise Cancelled
             holds = self._holds.setdefault(resource, {})

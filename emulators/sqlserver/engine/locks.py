@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.results import Cancel
 from emulators.sqlserver.tsql.errors import lock_timeout
 
@@ -44,6 +45,7 @@ class WriterLock:
             left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
             if left <= 0:
                 raise lock_timeout()
+            turns.give_up()
             if not self._changed.wait(left) and cancelled():
                 raise Cancelled
 

@@ -9,7 +9,7 @@ from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, SqlError, Value
 
 Row = Sequence[Value]
-_CHUNK = 512
+_CHUNK = 64
 
 
 class RowStream:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
 from emulators.sqlserver.engine.definitions.restoring import restore_filters
@@ -272,6 +273,7 @@ class SqlEngine:
 
     def wait(self, seconds: float, cancelled: Cancel) -> None:
         """WAITFOR DELAY. Raises Cancelled."""
+        turns.give_up()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if cancelled():

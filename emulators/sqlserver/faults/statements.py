@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.faults.targets import ANY, Target
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.results import Cancel, Event, Session, SqlError, TransactionChanged
@@ -113,6 +114,7 @@ class LockTimeout(Fault):
 def _wait(seconds: float | None, cancelled: Cancel, over: threading.Event) -> None:
     """Until the time, None for ever, has passed, the client has enough, or the fault is over."""
     end = None if seconds is None else time.monotonic() + seconds
+    turns.give_up()
     while not cancelled() and (end is None or time.monotonic() < end):
         if over.wait(_STEP if end is None else max(0.0, min(_STEP, end - time.monotonic()))):
             # A client that has hung up by now must be noticed: the socket is not looked at each time.

@@ -28,7 +28,7 @@ from emulators.sqlserver.wire.rows import row_encoder
 from emulators.sqlserver.wire.rpc import Call
 from emulators.sqlserver.wire.tokens import Command, Done, Environment, Status
 
-_CHUNK_BYTES = 65536
+_CHUNK_BYTES = 16384
 _CHUNK_ROWS = 512
 _FIRST_ROWS = 16
 _FAILED = -6

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from emulators.sqlserver import turns
 from emulators.sqlserver.cdc import errors
 
 JOB_SESSION = 50
@@ -44,6 +45,7 @@ class ScanTurn:
                 while self._holder is not None:
                     if self._holder != JOB_SESSION:
                         raise errors.log_is_being_read(self._holder)
+                    turns.give_up()
                     self._free.wait()
             finally:
                 self._wanted -= 1
@@ -58,6 +60,7 @@ class ScanTurn:
         """Waits for a session's scan to end; False when the job was stopped before it came to that."""
         with self._free:
             while (self._holder is not None or self._wanted) and not stopped():
+                turns.give_up()
                 self._free.wait(_LOOK_AGAIN)
             mine = self._holder is None and not self._wanted
             if mine:
