@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, TypedDict
 
+from common.values.quick import quick
+
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
@@ -23,7 +25,7 @@ class Opaque:
 PropertyValue = str | int | float | bool | bytes | Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@quick(frozen=True, slots=True)
 class Message:
     """One change on its way (docs/messages.md): what must arrive unchanged at the topic."""
 

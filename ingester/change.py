@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from common.message import History, OfTransaction
 from common.names import TableName
+from common.values.quick import quick
 from ingester.position import Position
 
 
@@ -39,7 +39,7 @@ OPERATION_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@quick(frozen=True, slots=True)
 class Change:
     """What happened to one row. The two images of an update are one change.
 

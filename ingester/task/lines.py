@@ -21,6 +21,7 @@ from common.clock import SteadyClock, steady
 from common.errors import DStreamError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
+from common.values.quick import quick
 from ingester.change import OPERATION_NAMES, Change, Operation
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
@@ -47,7 +48,7 @@ class LineOutput(Protocol):
     def turn(self, table: TableName, token: object | None) -> AbstractContextManager[Callable[[bytes], None]]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class LineMessage(Message):
     """An element of a line. `position`: where its table's offset stands after it; None: it does not move the offset."""
 
