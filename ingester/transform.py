@@ -83,6 +83,8 @@ class Transformed:
 
 def transformed(changes: Sequence[Change], transforms: Sequence[Transform]) -> Transformed:
     """`changes` through all transforms, in their order, up to one that fails."""
+    if not transforms:
+        return Transformed(changes, range(len(changes)), len(changes))
     kept, places = list[Change](), list[int]()
     for at, change in enumerate(changes):
         try:

@@ -5,13 +5,13 @@ Puts a message together of three parts: its identity, its body, and the applicat
 
 from __future__ import annotations
 
-from common.message import Message, Metadata, Property
+from common.message import Message, Metadata, Property, PropertyValue
 from common.names import Ordering, Origin
 from common.observability.trace_context import TRACEPARENT
 from ingester.change import OPERATION_NAMES, Change
 from ingester.oversize import Oversized
 from ingester.task.envelope import NativeEnvelope
-from ingester.task.identity import Identity, identity
+from ingester.task.identity import Identities, Identity
 from ingester.task.properties import properties
 
 
@@ -26,7 +26,8 @@ class Encoder:
         key_buckets: int = 64,
     ) -> None:
         """`ordering` and `key_buckets`: the queue's settings."""
-        self._origin, self._ordering, self._key_buckets = origin, ordering, key_buckets
+        self._origin = origin
+        self._identity = Identities(origin, ordering, key_buckets).of
         self._envelope = NativeEnvelope(origin, queue)
 
     def message(self, change: Change, identified: Identity | None = None) -> Message:
@@ -44,21 +45,19 @@ class Encoder:
         body = self._envelope.stand_in(change, identified, what)
         return self._message(change, identified, body, stands_in=True)
 
-    def _identity(self, change: Change) -> Identity:
-        return identity(change, self._origin, self._ordering, self._key_buckets)
-
     def _message(self, change: Change, identified: Identity, body: bytes, *, stands_in: bool = False) -> Message:
         held = properties(change, self._origin, identified)
+        beside: dict[str, PropertyValue] = {}
         if stands_in:
-            held[Property.OVERSIZE] = True
+            beside[Property.OVERSIZE] = True
         if change.set_aside is not None:
-            held[Property.SET_ASIDE] = change.set_aside
+            beside[Property.SET_ASIDE] = change.set_aside
         if change.traceparent is not None:
-            held[TRACEPARENT] = change.traceparent
+            beside[TRACEPARENT] = change.traceparent
         return Message(
             body=body,
             message_id=identified.event_id,
             session_id=identified.session_id,
             subject=OPERATION_NAMES[change.operation],
-            application_properties=held,
+            application_properties={**held, **beside} if beside else held,
         )

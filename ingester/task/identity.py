@@ -36,14 +36,29 @@ class Identity(NamedTuple):
     seqval: str
 
 
+class Identities:
+    """Gives the changes of one database their identities. What a table's have in common is found once for many changes of it."""
+
+    def __init__(self, origin: Origin, ordering: Ordering, key_buckets: int) -> None:
+        """`ordering` and `key_buckets`: the queue's settings. With ordering by key, a table without a key has one session."""
+        self._origin, self._ordering, self._key_buckets = origin, ordering, key_buckets
+        self._last: _OfTable | None = None
+
+    def of(self, change: Change) -> Identity:
+        last = self._last
+        if last is None or change.table is not last.table or change.topic != last.topic:
+            last = self._last = _of_table(self._origin, change.table, self._ordering, change.topic)
+        session_id = last.session_id
+        if self._ordering == "key" and change.key:
+            bucket = zlib.crc32(orjson.dumps(change.key)) % self._key_buckets
+            session_id = _of_bucket(self._origin, change.table, bucket, change.topic)
+        place, lsn, command_id, seqval = change.position.place()
+        return Identity(_event_id(last.names, place), session_id, last.destination, lsn, command_id, seqval)
+
+
 def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: int) -> Identity:
-    """`ordering` and `key_buckets`: the queue's settings. With ordering by key, a table without a key has one session."""
-    destination, session_id, names = _of_table(origin, change.table, ordering, change.topic)
-    if ordering == "key" and change.key:
-        bucket = zlib.crc32(orjson.dumps(change.key)) % key_buckets
-        session_id = _of_bucket(origin, change.table, bucket, change.topic)
-    place, lsn, command_id, seqval = change.position.place()
-    return Identity(_event_id(names, place), session_id, destination, lsn, command_id, seqval)
+    """Of one change."""
+    return Identities(origin, ordering, key_buckets).of(change)
 
 
 def event_ids_begin(database: str, table: TableName) -> tuple[str, str]:
@@ -63,16 +78,24 @@ def _names(database: str, table: TableName) -> tuple[str, str]:
     return f"{names}:", f"{hashlib.sha256(names.encode()).hexdigest()[:32]}:"
 
 
+class _OfTable(NamedTuple):
+    """`session_id`: of every change that has none by its key. `names`: see `_names`."""
+
+    table: TableName
+    topic: str | None
+    destination: str
+    session_id: str | None
+    names: tuple[str, str]
+
+
 @lru_cache(_TABLES)
-def _of_table(
-    origin: Origin, table: TableName, ordering: Ordering, topic: str | None
-) -> tuple[str, str | None, tuple[str, str]]:
-    """Destination; the session of every change that has none by its key; see `_names`. `topic`: see Change."""
+def _of_table(origin: Origin, table: TableName, ordering: Ordering, topic: str | None) -> _OfTable:
+    """`topic`: see Change."""
     by_table: Ordering = "table" if ordering == "key" else ordering
     names = _names(origin.database, table)
     if topic is not None:
-        return topic, origin.side_session_id(table, topic, by_table), names
-    return origin.topic(table), origin.session_id(table, by_table), names
+        return _OfTable(table, topic, topic, origin.side_session_id(table, topic, by_table), names)
+    return _OfTable(table, None, origin.topic(table), origin.session_id(table, by_table), names)
 
 
 @lru_cache(_SESSIONS)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from common.message import Property, PropertyValue
 from common.names import Origin
 from ingester.change import OPERATION_NAMES, Change
 from ingester.task.identity import Identity
 
+_TRANSACTIONS = 256
+"""How many transactions' properties are remembered, of each table and operation in them."""
 
-def properties(change: Change, origin: Origin, identity: Identity) -> dict[str, PropertyValue]:
-    """Those that every change has, whatever its envelope."""
+
+def properties(change: Change, origin: Origin, identity: Identity) -> Mapping[str, PropertyValue]:
+    """Those that every change has, whatever its envelope. The same mapping for the changes of a transaction with one operation: never changed."""
     table = change.table
+    return _properties(
+        table.table,
+        table.schema,
+        origin.database,
+        OPERATION_NAMES[change.operation],
+        identity.lsn,
+        identity.destination,
+        change.schema_version,
+    )
+
+
+@lru_cache(_TRANSACTIONS)
+def _properties(
+    table: str, schema: str, database: str, operation: str, lsn: str, destination: str, schema_version: str
+) -> Mapping[str, PropertyValue]:
     return {
-        Property.TABLE: table.table,
-        Property.SCHEMA: table.schema,
-        Property.DATABASE: origin.database,
-        Property.OPERATION: OPERATION_NAMES[change.operation],
-        Property.LSN: identity.lsn,
-        Property.DESTINATION: identity.destination,
-        Property.SCHEMA_VERSION: change.schema_version,
+        Property.TABLE: table,
+        Property.SCHEMA: schema,
+        Property.DATABASE: database,
+        Property.OPERATION: operation,
+        Property.LSN: lsn,
+        Property.DESTINATION: destination,
+        Property.SCHEMA_VERSION: schema_version,
     }
