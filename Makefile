@@ -20,7 +20,7 @@ CONSOLE := tests/console/go/.cache
 COLLECTOR := tests/worlds/otelcol/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-outputs test-desk test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients collector proto rules images clean
+.PHONY: demo test test-outputs test-desk test-emulators manifests kubernetes kubernetes-short check format bench bench-more soak lock setup scriptdom archive debezium asyncapi clients azurite chromium kafka nats opensearch postgresql promtool console-clients collector proto rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -64,18 +64,19 @@ kubernetes: setup
 kubernetes-short: setup
 	$(CAMPAIGN) -m "not soak"
 
-# Prints figures; never part of the tests. About an hour. bench.executors needs root and says so elsewhere.
+# Prints one table of figures, beside the last run that was kept; never part of the tests. About half an hour.
+# BENCH has options: make bench BENCH=--quick, BENCH="--parts ours,start --keep" (docs/measurements/README.md).
 bench: setup
+	@$(BIN)/python -m bench $(BENCH)
+
+# Everything else that prints figures. About an hour. bench.executors needs root and says so elsewhere.
+bench-more: setup
 	$(BIN)/python bench/latency.py
-	$(BIN)/python -m bench.start
-	$(BIN)/python bench/ingest.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/hot_table.py
-	$(BIN)/python bench/console.py
+	$(BIN)/python bench/console.py --part load
 	$(BIN)/python -m bench.executors
-	$(BIN)/python -m bench.snapshots
 	$(BIN)/python bench/sender.py
-	$(BIN)/python bench/router.py
 	$(BIN)/python bench/topics.py
 	$(BIN)/python -m bench.questions
 	$(BIN)/python -m bench.packs

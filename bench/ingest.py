@@ -18,7 +18,9 @@ import argparse
 import json
 import multiprocessing
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +83,18 @@ def ceilings(place: stages.Place, tables: Sequence[TableName], found: stages.Spl
 
 def together(measure: Callable[..., float], processes: int, *arguments: object) -> float:
     """The sum of what `processes` processes reach at once."""
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        pool.map(abs, range(processes))  # all are up
+    with pool_of(processes) as pool:
         return sum(pool.starmap(measure, [arguments] * processes, chunksize=1))
+
+
+@contextmanager
+def pool_of(processes: int) -> Iterator[Pool]:
+    """As many processes, all of them up. They begin without a thread or a connection of this one, and with its modules loaded."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bench.ingestion.stages"])
+    with context.Pool(processes) as pool:
+        pool.map(abs, range(processes))
+        yield pool
 
 
 def place_of(ground: Ground, queue: str) -> stages.Place:

@@ -1,0 +1,92 @@
+"""`make bench`: the parts one after the other, and one table of their figures beside the last run that was kept.
+
+    .venv/bin/python -m bench [--parts ours,start] [--quick] [--keep]
+
+Each part is a program of its own, whose last line is JSON; its other lines go to standard error while it runs. About half an hour on two cores,
+`--quick` five minutes with smaller numbers, which are no match for a full run's. `--keep` writes the run to docs/measurements as the last one;
+figures of parts that did not run stay. A part that fails is in the table; then the exit status is 1 and nothing is kept. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.table import kept
+from bench.table.figures import Failed, Figure, text
+from bench.table.parts import Found, Part, chosen
+
+_ROOT = Path(__file__).parents[1]
+
+
+def ran(part: Part, *, quick: bool) -> list[Figure | Failed]:
+    """The figures of a part, or why it has none."""
+    print(f"\n== {part.name}", file=sys.stderr, flush=True)
+    begun = time.monotonic()
+    try:
+        found = last_line(part.command(quick=quick), part.seconds)
+        figures: list[Figure | Failed] = list(part.figures(found, os.cpu_count() or 1))
+    except subprocess.TimeoutExpired:
+        return [Failed(part.name, f"not over after {part.seconds:.0f} s")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        return [Failed(part.name, f"{error}" if isinstance(error, RuntimeError) else f"no such figure: {error!r}")]
+    print(f"== {part.name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    return figures
+
+
+def last_line(arguments: list[str], seconds: float) -> Found:
+    """The JSON at the end of what a program prints. Raises RuntimeError when it fails or prints none."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=_ROOT, stdout=subprocess.PIPE, text=True, timeout=seconds, check=False
+    )
+    sys.stderr.write(done.stdout)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0:
+        raise RuntimeError(f"exit status {done.returncode}; its reason is above")
+    try:
+        found: Found = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        raise RuntimeError("its last line is no JSON") from None
+    return found
+
+
+def commit() -> str:
+    """The state of the code."""
+    said = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    return said.stdout.strip() or "unknown"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--parts", help="some of them, with commas between")
+    parser.add_argument("--quick", action="store_true", help="smaller numbers, five minutes")
+    parser.add_argument("--keep", action="store_true", help="write the run to docs/measurements")
+    asked = parser.parse_args()
+    try:
+        parts = chosen(asked.parts)
+    except ValueError as error:
+        parser.error(str(error))
+    before, code = os.getloadavg()[0], commit()
+    found = [figure for part in parts for figure in ran(part, quick=asked.quick)]
+    old = kept.last()
+    print(text(found, old.values if old else {}))
+    figures = [each for each in found if isinstance(each, Figure)]
+    failed = len(figures) < len(found)
+    if asked.keep and not failed:
+        load = (round(before, 1), round(os.getloadavg()[0], 1))
+        date = datetime.now(UTC).date().isoformat()
+        run = kept.Run(date, code, os.cpu_count() or 1, load, asked.quick, tuple(figures))
+        kept.keep(kept.merged(run, old))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
