@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 else:
     _T = TypeVar("_T")
 
-    def quick(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[_T]], type[_T]]:
+    def quick(
+        *, frozen: bool, slots: bool, order: bool = False, kw_only: bool = False
+    ) -> Callable[[type[_T]], type[_T]]:
         """As `dataclass`: equal and hashable by value."""
         assert frozen
-        return dataclass(slots=slots, kw_only=kw_only, unsafe_hash=True)
+        return dataclass(slots=slots, order=order, kw_only=kw_only, unsafe_hash=True)
 
 
 __all__ = ["quick"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from common.errors import PermanentError
 from ingester.change import Operation
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.position import LogPosition
+from ingester.sqlserver.hints import READ_SOURCE
+from ingester.sqlserver.position import LogPosition, Lsn
 
 BEFORE_UPDATE = 3
 """`__$operation` of a row as it was before an update. The row after it has that of the change."""
@@ -18,47 +20,54 @@ _MOST_TABLES = 64
 """Tables whose last places are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """One row of a change table: a position, the update mask as a number (bit ordinal - 1), and the columns' values."""
-
-    position: LogPosition
-    mask: int
-    commit_time: str | None
-    values: Sequence[object]
+Pair = tuple[int | None, int]
+"""The rows of one change, by their number in the page: the one before it, only for an update whose before image was read, and its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairedRows:
-    """The rows of one change. `before`: only for an update whose before image was read."""
+def positions(rows: Iterable[Sequence[Any]]) -> list[LogPosition]:
+    """Of rows that begin with LSN, command id, seqval and operation.
 
-    before: Image | None
-    row: Image
+    Raises PermanentError if the server leaves out a part of one: such a row has no place in the order, and is never
+    skipped.
+    """
+    found: list[LogPosition] = []
+    known: bytes | None = None
+    lsn: Lsn | None = None
+    for row in rows:
+        start_lsn, command_id, seqval, operation = row[0], row[1], row[2], row[3]
+        if start_lsn != known:
+            known, lsn = start_lsn, None if start_lsn is None else Lsn(bytes(start_lsn))
+        if lsn is None or command_id is None or seqval is None or operation is None:
+            raise PermanentError(
+                "reading a change table: the server returns rows without their position in the log",
+                hint=READ_SOURCE,
+            )
+        found.append(LogPosition(lsn, command_id, seqval, operation))
+    return found
 
 
-def pair(images: Sequence[Image], *, full: bool) -> list[PairedRows]:
-    """Join the two rows of each update; they are adjacent in position order.
+def pair(rows: Sequence[LogPosition], *, full: bool) -> list[Pair]:
+    """Join the two rows of each update; they are adjacent in position order. `rows`: their positions.
 
     A before image that ends a full page is left for the next page. Raises PermanentError for one that has no after
     image.
     """
-    paired: list[PairedRows] = []
-    before: Image | None = None
-    for image in images:
-        if before is not None and not _same_update(before, image):
-            raise PermanentError(f"pairing update images: the row at {before.position} has no after image")
-        if image.position.operation == BEFORE_UPDATE:
-            before = image
+    paired: list[Pair] = []
+    before: int | None = None
+    for at, position in enumerate(rows):
+        if before is not None and not _same_update(rows[before], position):
+            raise PermanentError(f"pairing update images: the row at {rows[before]} has no after image")
+        if position.operation == BEFORE_UPDATE:
+            before = at
             continue
-        paired.append(PairedRows(before, image))
+        paired.append((before, at))
         before = None
     if before is not None and not full:
-        raise PermanentError(f"pairing update images: the row at {before.position} has no after image")
+        raise PermanentError(f"pairing update images: the row at {rows[before]} has no after image")
     return paired
 
 
-def _same_update(before: Image, after: Image) -> bool:
-    one, other = before.position, after.position
+def _same_update(one: LogPosition, other: LogPosition) -> bool:
     return other.operation == Operation.UPDATE and (one.lsn, one.command_id, one.seqval) == (
         other.lsn,
         other.command_id,
@@ -66,12 +75,12 @@ def _same_update(before: Image, after: Image) -> bool:
     )
 
 
-def refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
+def refuse_ties(instance: ChangeTable, rows: Sequence[LogPosition]) -> None:
     """Raises PermanentError where the order of two changes is not known, because their command ids were not read."""
-    for one, other in pairwise(images):
-        if one.position == other.position:
+    for one, other in pairwise(rows):
+        if one == other:
             raise PermanentError(
-                f"reading {instance.name}: two changes at {one.position} differ in their command ids only",
+                f"reading {instance.name}: two changes at {one} differ in their command ids only",
                 hint='the published functions do not return command ids: set query_mode = "direct" and grant SELECT on schema cdc',
             )
 
@@ -115,20 +124,20 @@ class Places:
         instance: ChangeTable,
         after: LogPosition,
         before: int,
-        rows: Sequence[PairedRows],
+        changes: Sequence[LogPosition],
         numbers: Mapping[LogPosition, int] | None,
     ) -> list[int]:
-        """The place of each change in `rows`, which were read from `after` on, where `before` changes had been.
+        """The place of each of the `changes`, which were read from `after` on, where `before` changes had been.
 
         `numbers`: by position, its number among the changes of its transaction after `after`, where others are between them.
         """
         found: list[int] = []
         lsn, place = after.lsn, before
-        for row in rows:
-            if row.row.position.lsn != lsn:
-                lsn, place, before = row.row.position.lsn, 0, 0
-            place = place + 1 if numbers is None else before + numbers[row.row.position]
+        for position in changes:
+            if position.lsn != lsn:
+                lsn, place, before = position.lsn, 0, 0
+            place = place + 1 if numbers is None else before + numbers[position]
             found.append(place)
-        if rows:
-            self.remember(instance, Tally(rows[-1].row.position, place))
+        if changes:
+            self.remember(instance, Tally(changes[-1], place))
         return found

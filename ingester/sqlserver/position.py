@@ -5,8 +5,7 @@ Source: https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from common.values.quick import quick
 from ingester.position import Place, Position
 
 _LENGTH = 10
@@ -15,7 +14,7 @@ _LAST = b"\xff" * _LENGTH
 _INT_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@quick(frozen=True, order=True, slots=True)
 class Lsn:
     """A log sequence number: ten bytes, compared unsigned and never as text; hex is for people."""
 
@@ -40,7 +39,7 @@ class Lsn:
         return f"0x{self.value.hex()}"
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@quick(frozen=True, order=True, slots=True)
 class LogPosition:
     """(`__$start_lsn`, `__$command_id`, `__$seqval`, `__$operation`): nothing less orders the changes of a table.
 

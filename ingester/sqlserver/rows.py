@@ -1,13 +1,15 @@
 """From a change table's rows to changes: values ready for JSON, and missing values distinguished from NULL. Pure.
 
 Every row of every table passes through here, so what a column needs is decided once, when its table's reader is
-created.
+created, and a page is converted column by column: a row at a time takes twice as long.
 Source: https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql (Remarks)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, Final
 
 from common.errors import PermanentError
 from common.names import quote_name
@@ -15,8 +17,15 @@ from ingester.change import Change, Operation
 from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, PairedRows
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Pair
+from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
+
+MASK: Final = 4
+"""The update mask's index in a row."""
+META: Final = 6
+"""How many columns a row has before those that are `selected`."""
+_OPERATIONS: Final = {int(operation): operation for operation in Operation}
 
 _MASKS = 1024
 """How many update masks are cached with their columns' names: an application has few kinds of updates."""
@@ -68,77 +77,114 @@ class RowReader:
         self._changed = lru_cache(_MASKS)(self._columns_of)
         self._unread_missing = lru_cache(_MASKS)(self._missing_of_unread)
 
-    def change(self, rows: PairedRows, place: int | None = None) -> Change:
-        """The change in `rows`. `place`: among its transaction's changes of its table, where that is to be said."""
-        image = rows.row
-        operation = Operation(image.position.operation)
-        values = self._values(image)
-        missing = self._missing(image, operation)
-        data = self._present(values, missing)
-        before = data if operation is Operation.DELETE and self._before_images else None
-        if rows.before is not None:
-            missing_before = self._missing(rows.before, BEFORE_UPDATE)
-            before = self._present(self._values(rows.before), missing_before)
-            missing = sorted({*missing, *missing_before})
+    def changes(
+        self,
+        rows: Sequence[Sequence[Any]],
+        positions: Sequence[LogPosition],
+        pairs: Sequence[Pair],
+        committed: Sequence[str | None],
+        places: Sequence[int] | None = None,
+    ) -> list[Change]:
+        """The changes that the `pairs` of `rows` make. Of each row: its position, and when its transaction was `committed`.
+
+        `places`: of each change among its transaction's changes of its table, where that is to be said.
+        """
+        if not rows:
+            return []
+        columns = list(zip(*rows, strict=True))
+        masks, values = columns[MASK], self._converted(columns[META : META + len(self._columns)])
+        names = self._names
+        data = [dict(zip(names, row)) for row in _rows(values, len(rows))]  # noqa: B905 - a row has a value of each name
+        keys = _rows([values[index] for index in self._key], len(rows))
+        doubtful = self._unread or any(self._doubtful.values())
+        table, name, version = self._instance.table, self._instance.name, self._version
+        found: list[Change] = []
+        for number, (before_at, at) in enumerate(pairs):
+            position = positions[at]
+            operation, mask = _OPERATIONS[position.operation], masks[at]
+            before_row = None if before_at is None else (masks[before_at], data[before_at])
+            unavailable = self._unavailable(operation, mask, data[at], before_row) if doubtful else ()
+            deleted = self._before_images and operation is Operation.DELETE
+            before = before_row[1] if before_row is not None else data[at] if deleted else None
+            found.append(
+                Change(
+                    table,
+                    name,
+                    position,
+                    operation,
+                    data[at],
+                    before,
+                    self._changed(mask) if operation is Operation.UPDATE else (),
+                    unavailable,
+                    committed[at],
+                    keys[at],
+                    None,
+                    None if places is None else {"Id": position.lsn.hex, "TableOrder": places[number]},
+                    version,
+                )
+            )
+        return found
+
+    def _converted(self, values: Sequence[Sequence[object]]) -> list[Sequence[object]]:
+        """The columns' values, ready for JSON."""
+        ready = list(values)
+        for index, convert in self._converts:
+            ready[index] = [None if value is None else convert(value) for value in values[index]]
+        return ready
+
+    def _unavailable(
+        self,
+        operation: Operation,
+        mask: bytes | None,
+        data: dict[str, object],
+        before: tuple[bytes | None, dict[str, object]] | None,
+    ) -> tuple[str, ...]:
+        """The columns whose value in an image was not captured. They are taken out of it. `before`: with its own mask."""
+        missing = self._taken_out(data, operation, mask)
+        if before is not None:
+            missing = sorted({*missing, *self._taken_out(before[1], BEFORE_UPDATE, before[0])})
         unavailable = tuple([self._names[index] for index in missing])
         if self._unread:
-            unavailable += self._unread_missing(operation, image.mask, rows.before is not None)
-        return Change(
-            table=self._instance.table,
-            capture_instance=self._instance.name,
-            position=image.position,
-            operation=operation,
-            data=data,
-            before=before,
-            changed_columns=self._changed(image.mask) if operation is Operation.UPDATE else (),
-            unavailable=unavailable,
-            commit_time=image.commit_time,
-            schema_version=self._version,
-            key=tuple([values[index] for index in self._key]),
-            transaction=None if place is None else {"Id": image.position.lsn.hex, "TableOrder": place},
-        )
+            unavailable += self._unread_missing(operation, mask, before is not None)
+        return unavailable
 
-    def _values(self, image: Image) -> list[object]:
-        values = list(image.values)
-        for index, convert in self._converts:
-            value = values[index]
-            if value is not None:
-                values[index] = convert(value)
-        return values
-
-    def _missing(self, image: Image, operation: int) -> list[int]:
-        """The indices of the columns whose value in this image was not captured."""
-        doubtful = self._doubtful[operation]
-        if not doubtful:
-            return doubtful
-        return [
+    def _taken_out(self, row: dict[str, object], operation: int, mask: bytes | None) -> list[int]:
+        changed = _number(mask)
+        missing = [
             index
-            for index in doubtful
-            if image.values[index] is None
-            and _held_back(column := self._columns[index], operation, changed=_in(image.mask, column))
+            for index in self._doubtful[operation]
+            if row[self._names[index]] is None
+            and _held_back(column := self._columns[index], operation, changed=_in(changed, column))
         ]
-
-    def _present(self, values: list[object], missing: list[int]) -> dict[str, object]:
-        data = dict(zip(self._names, values, strict=True))
         for index in missing:
-            del data[self._names[index]]
-        return data
+            del row[self._names[index]]
+        return missing
 
-    def _columns_of(self, mask: int) -> tuple[str, ...]:
-        return tuple(column.name for column in self._instance.columns if _in(mask, column))
+    def _columns_of(self, mask: bytes | None) -> tuple[str, ...]:
+        changed = _number(mask)
+        return tuple(column.name for column in self._instance.columns if _in(changed, column))
 
-    def _missing_of_unread(self, operation: Operation, mask: int, with_before: bool) -> tuple[str, ...]:
+    def _missing_of_unread(self, operation: Operation, mask: bytes | None, with_before: bool) -> tuple[str, ...]:
         """The others whose value was not captured. Of a dropped one that is known only where it is read."""
-        images = (operation, BEFORE_UPDATE) if with_before else (operation,)
+        changed, images = _number(mask), (operation, BEFORE_UPDATE) if with_before else (operation,)
         return tuple(
             column.name
             for column in self._unread
-            if any(_held_back(column, image, changed=_in(mask, column)) for image in images)
+            if any(_held_back(column, image, changed=_in(changed, column)) for image in images)
         )
 
 
-def _in(mask: int, column: CapturedColumn) -> bool:
-    return bool(mask >> (column.ordinal - 1) & 1)
+def _rows(columns: Sequence[Sequence[object]], count: int) -> list[tuple[object, ...]]:
+    return list(zip(*columns, strict=True)) if columns else [()] * count
+
+
+def _number(mask: bytes | None) -> int:
+    """The update mask: bit ordinal - 1 of a column."""
+    return 0 if mask is None else int.from_bytes(mask, "big")
+
+
+def _in(changed: int, column: CapturedColumn) -> bool:
+    return bool(changed >> (column.ordinal - 1) & 1)
 
 
 def _held_back(column: CapturedColumn, operation: int, *, changed: bool) -> bool:

@@ -23,10 +23,10 @@ from ingester.source import (
 from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.counting.steps import step
-from ingester.sqlserver.hints import HINTS, READ_SOURCE
+from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
-from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, Places, pair, refuse_ties
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, positions, refuse_ties
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
@@ -192,7 +192,7 @@ class SqlServerSource:
         if not found:
             return None
         *place, number = found[0]
-        return Stride(number, _position(*place))
+        return Stride(number, positions([place])[0])
 
     def page(self, query: PageQuery) -> Page:
         try:
@@ -246,24 +246,26 @@ class SqlServerSource:
         low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
         found = sets[0] if sets else []
         times = self._times.utc(row[_COMMIT_TIME] for row in found)
-        images = [_image(row[:-1] if numbered else row, times) for row in found]
         if instance.shape is not None and seen != instance.shape.stamp:
             return None
         full = not whole or len(found) >= limit
+        at = positions(found)
         if self._by_function:
-            refuse_ties(instance, images)
+            refuse_ties(instance, at)
             if not whole:
-                images.pop()  # read to compare its position only
-        if whole and len(images) > rows and images[rows - 1].position.operation != BEFORE_UPDATE:
-            del images[rows:]
-        paired = pair(images, full=full)
-        end = paired[-1].row.position if paired else None
-        if self._places is None:
-            changes = [reader.change(p) for p in paired]
-        else:
-            numbers = {i.position: row[-1] for i, row in zip(images, found, strict=False)} if numbered else None
-            placed = zip(paired, self._places.of(instance, after, before, paired, numbers), strict=True)
-            changes = [reader.change(p, place) for p, place in placed]
+                at.pop()  # read to compare its position only
+        if whole and len(at) > rows and at[rows - 1].operation != BEFORE_UPDATE:
+            del at[rows:]
+        del found[len(at) :]
+        pairs = pair(at, full=full)
+        of_changes = [at[number] for _, number in pairs]
+        order = None
+        if self._places is not None:
+            numbers = {place: row[-1] for place, row in zip(at, found, strict=True)} if numbered else None
+            order = self._places.of(instance, after, before, of_changes, numbers)
+        committed = [None if row[_COMMIT_TIME] is None else times[row[_COMMIT_TIME]] for row in found]
+        changes = reader.changes(found, at, pairs, committed, order)
+        end = of_changes[-1] if of_changes else None
         return Page(changes, end, full, LogPosition.before(low), instance.columns)
 
     def _before(self, places: Places, instance: ChangeTable, after: LogPosition) -> int:
@@ -374,27 +376,3 @@ def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
 def _stamp_of(instance: ChangeTable) -> tuple[str, tuple[object, ...]]:
     """The last statement of a page's batch."""
     return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
-
-
-def _position(
-    start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None
-) -> LogPosition:
-    """Raises PermanentError if the server leaves out a part of it: such a row has no place in the order, and is never
-    skipped."""
-    if start_lsn is None or command_id is None or seqval is None or operation is None:
-        raise PermanentError(
-            "reading a change table: the server returns rows without their position in the log",
-            hint=READ_SOURCE,
-        )
-    return LogPosition(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
-
-
-def _image(row: Sequence[Any], times: Mapping[str, str]) -> Image:
-    start_lsn, command_id, seqval, operation, mask, commit_time, *values = row
-    number = int.from_bytes(mask, "big") if mask is not None else 0
-    return Image(
-        _position(start_lsn, command_id, seqval, operation),
-        number,
-        None if commit_time is None else times[commit_time],
-        values,
-    )

@@ -3,34 +3,40 @@ from __future__ import annotations
 import pytest
 
 from common.errors import PermanentError
-from ingester.sqlserver.pairing import Image, pair
+from ingester.sqlserver.pairing import pair, positions
+from ingester.sqlserver.position import LogPosition
 from tests.fakes.ingester import position
 
 
-def image(number: int, operation: int, seq: int = 1, command: int = 1) -> Image:
-    return Image(position(number, command, seq, operation), 0, None, ())
+def image(number: int, operation: int, seq: int = 1, command: int = 1) -> LogPosition:
+    return position(number, command, seq, operation)
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_a_row_without_a_part_of_its_position_is_refused(missing: int) -> None:
+    place: list[object] = [bytes(10), 1, bytes(10), 2]
+    found = positions([place, place])
+    assert [str(at) for at in found] == [str(LogPosition(found[0].lsn, 1, bytes(10), 2))] * 2
+    with pytest.raises(PermanentError, match="without their position"):
+        positions([place, [None if at == missing else part for at, part in enumerate(place)]])
 
 
 def test_an_updates_two_rows_are_one_change() -> None:
     rows = [image(1, 2), image(2, 3), image(2, 4), image(3, 1)]
-    assert [(p.before, p.row) for p in pair(rows, full=False)] == [
-        (None, rows[0]),
-        (rows[1], rows[2]),
-        (None, rows[3]),
-    ]
+    assert pair(rows, full=False) == [(None, 0), (1, 2), (None, 3)]
 
 
 def test_a_before_image_at_a_pages_end_is_left_for_the_next_page() -> None:
     rows = [image(1, 2), image(2, 3)]
-    assert [p.row for p in pair(rows, full=True)] == [rows[0]]
+    assert pair(rows, full=True) == [(None, 0)]
 
 
 def test_a_delete_and_an_insert_of_a_key_update_stay_two_changes_in_order() -> None:
     rows = [image(1, 1, command=1), image(1, 2, command=2)]
-    assert [p.row for p in pair(rows, full=False)] == rows
+    assert pair(rows, full=False) == [(None, 0), (None, 1)]
 
 
 @pytest.mark.parametrize("rows", [[image(2, 3), image(2, 4, seq=2)], [image(2, 3), image(3, 2)], [image(2, 3)]])
-def test_a_before_image_without_its_after_image_is_refused(rows: list[Image]) -> None:
+def test_a_before_image_without_its_after_image_is_refused(rows: list[LogPosition]) -> None:
     with pytest.raises(PermanentError, match="no after image"):
         pair(rows, full=False)

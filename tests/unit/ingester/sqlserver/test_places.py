@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import Image, PairedRows, Places, Tally
+from ingester.sqlserver.pairing import Places, Tally
 from ingester.sqlserver.position import LogPosition, Lsn
 from tests.fakes.ingester import PERSONS
 
@@ -16,8 +16,8 @@ def at(transaction: int, number: int) -> LogPosition:
     return LogPosition(lsn(transaction), number, bytes(10), 2)
 
 
-def rows(*positions: LogPosition) -> list[PairedRows]:
-    return [PairedRows(None, Image(position, 0, None, ())) for position in positions]
+def rows(*positions: LogPosition) -> list[LogPosition]:
+    return [*positions]
 
 
 def table(name: str = "dbo_Persons") -> ChangeTable:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -15,9 +14,9 @@ from common.names import TableName
 from ingester.change import Change
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import Image, PairedRows
+from ingester.sqlserver.pairing import positions
 from ingester.sqlserver.position import LogPosition
-from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.rows import META, RowReader
 from ingester.sqlserver.values import projection
 from tests.fakes.ingester import lsn, position
 
@@ -145,14 +144,22 @@ def _table(name: str, *columns: CapturedColumn) -> ChangeTable:
 TABLE = _table("dbo_T", *COLUMNS)
 
 
-def row(operation: int, *values: object, mask: int = 0) -> Image:
+Given = tuple[object, ...]
+
+
+def row(operation: int, *values: object, mask: int = 0) -> Given:
     """Values as the driver hands them over: text is UTF-16."""
     sent = [value.encode("utf-16-le") if isinstance(value, str) else value for value in values]
-    return Image(position(1, operation=operation), mask, None, (*sent, *[None] * (len(COLUMNS) - len(sent))))
+    at = position(1)
+    meta = (at.lsn.value, at.command_id, at.seqval, operation, mask.to_bytes(2, "big"), None)
+    return (*meta, *sent, *[None] * (len(COLUMNS) - len(sent)))
 
 
-def read(row: Image, before: Image | None = None) -> Change:
-    return RowReader(TABLE, decimals_as_numbers=False, before_images=False).change(PairedRows(before, row))
+def read(row: Given, before: Given | None = None, reader: RowReader | None = None) -> Change:
+    reader = reader or RowReader(TABLE, decimals_as_numbers=False, before_images=False)
+    rows = [row] if before is None else [before, row]
+    [change] = reader.changes(rows, positions(rows), [(None, 0) if before is None else (0, 1)], [None] * len(rows))
+    return change
 
 
 def test_a_deletes_text_column_is_unavailable_and_not_null() -> None:
@@ -164,7 +171,7 @@ def test_a_deletes_text_column_is_unavailable_and_not_null() -> None:
 
 def test_a_delete_carries_the_row_as_its_before_image_where_those_are_wanted() -> None:
     reader = RowReader(TABLE, decimals_as_numbers=False, before_images=True)
-    found = reader.change(PairedRows(None, row(1, 1, "s", "l", None, None, 2)))
+    found = read(row(1, 1, "s", "l", None, None, 2), reader=reader)
     assert found.before == found.data
     assert read(row(1, 1, "s", "l", None, None, 2)).before is None
 
@@ -203,9 +210,9 @@ def test_what_a_filter_may_ask_of_columns_that_are_not_read_is_as_if_they_were(o
     before = row(3, 1, "s", "l" if mask & 0b100 else None, None, None, 2, mask=mask) if operation == 4 else None
     after = row(operation, 1, "s", "l", None if operation == 1 else "t", None, 2, mask=mask)
     whole = read(after, before)
-    narrow = [None if image is None else replace(image, values=[1, image.values[1], 2]) for image in (before, after)]
+    narrow = [None if image is None else (*image[:META], 1, image[META + 1], 2) for image in (before, after)]
     assert narrow[1] is not None
-    found = few.change(PairedRows(narrow[0], narrow[1]))
+    found = read(narrow[1], narrow[0], few)
     assert found.data.keys() == {"ID", "Short", "Part"}
     assert found.changed_columns == whole.changed_columns
     assert sorted(found.unavailable) == sorted(whole.unavailable)
