@@ -158,7 +158,7 @@ class Loop:
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         if not self._outage:
-            self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables.values())))
+            self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables)))
         ready += self._roster.take(ahead=self._settings.coalesce_seconds)
         if ready and not self._stop.is_set():
             with self._stats.passing():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from common.errors import DStreamError, TransientError, unforeseen
 from common.names import TableName
-from ingester.driver.history.rounds import chunk_rows, tasks
+from ingester.driver.history.rounds import RoundOver, chunk_rows, tasks
 from ingester.history.rows import BaseTable, RowKey, Rows, RowsQuery
 from ingester.history.snapshot import Snapshot
 from ingester.source import CaptureInstance
@@ -149,3 +149,13 @@ def _looked(rows: Rows, asked: Request) -> Prepared:
     ):  # a condition may choose few of many rows
         bounds = rows.bounds(RowsQuery(table, size, after=snapshot.done, where=snapshot.where), wanted)
     return Prepared(asked, table, size, bounds)
+
+
+def again(snapshot: Snapshot | None, found: RoundOver) -> Prepared | None:
+    """What the chunks that were not recorded are begun with once more: the same ones, so that all of their rows are sent again."""
+    if snapshot is None:
+        return None
+    first = found.rest[0]
+    request = Request(snapshot, first.table.instance, first.rows, None, len(found.rest), None)
+    bounds = [chunk.upto for chunk in found.rest if chunk.upto is not None]
+    return Prepared(request, first.table, first.rows, bounds)

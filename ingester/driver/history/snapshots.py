@@ -6,7 +6,7 @@ stream comes first. While a chunk may still be sent, however it ended, the strea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -15,10 +15,10 @@ from common.clock import SteadyClock, SteadyTime
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.driver.history.pace import Pace
-from ingester.driver.history.preparing import Prepared, Preparing, Request
+from ingester.driver.history.preparing import Preparing, Request, again
 from ingester.driver.history.reports import Reports
 from ingester.driver.history.reshaping import Reshaping
-from ingester.driver.history.rounds import RoundOver, chunks, deadly, ended, over
+from ingester.driver.history.rounds import chunks, deadly, ended, over
 from ingester.driver.history.state import NEVER, Known, RoundOut, Unrecorded
 from ingester.driver.tables import TrackedTable
 from ingester.history.rows import BaseTable
@@ -64,7 +64,9 @@ class Snapshots:
         self._clock = clock
         self._chance = chance
         self._tables: dict[TableName, Known] = {}
-        self.reshaping = Reshaping(self._tables, store, clock)
+        self._awake: dict[TableName, Known] = {}
+        """Those that are not at rest: the loop asks at each turn, and most tables have no snapshot."""
+        self.reshaping = Reshaping(self._awake, store, clock)
         self._looked_at = NEVER
         self._throttled_at = NEVER
         self._reports = Reports(clock)
@@ -104,7 +106,7 @@ class Snapshots:
         for table in tables:
             assert table.lease is not None
             known = self._tables[table.name] = Known(table.lease.epoch, Pace(self._chance))
-            self._take_in(known, stored.get(table.name, Stored()))
+            self._take_in(table, known, stored.get(table.name, Stored()))
             if self._reports.is_refused:  # a right was lost, and a chunk of another owner may still be sent
                 known.fenced = SteadyTime(self._clock() + FENCE_SECONDS)
             self._stats.turned()
@@ -112,8 +114,8 @@ class Snapshots:
                 self.add(table, Reason.INITIAL)
         return True
 
-    def _take_in(self, known: Known, stored: Stored) -> None:
-        known.snapshot = stored.snapshot
+    def _take_in(self, table: TrackedTable, known: Known, stored: Stored) -> None:
+        known.snapshot, self._awake[table.name] = stored.snapshot, known
         if stored.fence_seconds > 0:
             known.fenced = SteadyTime(self._clock() + stored.fence_seconds)
             owes = self._clock() < known.owes_until
@@ -174,32 +176,41 @@ class Snapshots:
             return False
         stored = self._standings([table.name])
         if stored is not None:
-            self._take_in(known, stored.get(table.name, Stored()))
+            self._take_in(table, known, stored.get(table.name, Stored()))
         return True
 
-    def look(self, tables: Iterable[TrackedTable]) -> list[TableName]:
-        """Ask, now and then, for what somebody has asked for. Returns the tables that have something to do now."""
+    def look(self, tables: Mapping[TableName, TrackedTable]) -> list[TableName]:
+        """Ask, now and then, for what somebody has asked for. Returns those of `tables` that have something to do now."""
+        if tables and self._clock() - self._looked_at >= LOOK_SECONDS:
+            self._ask_again(tables.values())
+        answers = dict(self._preparing.answers())
+        if not self._awake:
+            return []
         self.reshaping.look()
-        owned = {table.name: known for table in tables if (known := self._known(table)) is not None}
-        if owned and self._clock() - self._looked_at >= LOOK_SECONDS:
-            try:
-                stored = self._standings(list(owned))
-            except ConnectionLost:  # the next pass meets it too, and reports it
-                stored = None
-            for name, found in (stored or {}).items():
-                if owned[name].round is None and owned[name].unrecorded is None:
-                    owned[name].snapshot = found.snapshot
-        for name, answer in self._preparing.answers():
-            if name in owned:
-                owned[name].prepared = answer
-        due = [
-            name
-            for name, known in owned.items()
-            if not known.hurried and (self._lowered(known) or (self._due(known) and not self._preparing.asks(name)))
-        ]
-        for name in due:
-            owned[name].hurried = True
+        due = []
+        for name, known in [*self._awake.items()]:
+            if known.at_rest or self._tables.get(name) is not known:
+                del self._awake[name]
+                continue
+            table = tables.get(name)
+            if table is None or self._known(table) is not known:
+                continue
+            known.prepared = answers.get(name, known.prepared)
+            if not known.hurried and (self._lowered(known) or (self._due(known) and not self._preparing.asks(name))):
+                known.hurried = True
+                due.append(name)
         return due
+
+    def _ask_again(self, tables: Iterable[TrackedTable]) -> None:
+        owned = {table.name: known for table in tables if (known := self._known(table)) is not None}
+        self._looked_at = self._clock()
+        try:
+            stored = (self._standings(list(owned)) if owned else None) or {}
+        except ConnectionLost:  # the next pass meets it too, and reports it
+            return
+        for name, found in stored.items():
+            if owned[name].round is None and owned[name].unrecorded is None:
+                owned[name].snapshot, self._awake[name] = found.snapshot, owned[name]
 
     def _lowered(self, known: Known) -> bool:
         """Whether the stream may go on that stood because of the fence. Once."""
@@ -224,7 +235,7 @@ class Snapshots:
     @property
     def rounds_out(self) -> int:
         """How many tables have chunks out."""
-        return sum(known.round is not None for known in self._tables.values())
+        return sum(known.round is not None for known in self._awake.values())
 
     def turn(self, table: TrackedTable, instance: CaptureInstance, *, pending: bool, room: int) -> bool:
         """Whether a round of `table` is next rather than its stream, which has something to read if `pending`. `room`: for how many tasks."""
@@ -263,15 +274,6 @@ class Snapshots:
             snapshot, instance, rules.chunk_rows, rules.rate, 1 if alone else room, known.row_bytes, bounds
         )
         self._preparing.ask(table.name, request)
-
-    def _again(self, known: Known, found: RoundOver) -> Prepared | None:
-        """What the chunks that were not recorded are begun with once more: the same ones, so that all of their rows are sent again."""
-        snapshot, first = known.snapshot, found.rest[0]
-        if snapshot is None:
-            return None
-        request = Request(snapshot, first.table.instance, first.rows, None, len(found.rest), None)
-        bounds = [chunk.upto for chunk in found.rest if chunk.upto is not None]
-        return Prepared(request, first.table, first.rows, bounds)
 
     def wait_for_capture(self, table: TrackedTable) -> None:
         """`table` has no offset yet."""
@@ -380,11 +382,11 @@ class Snapshots:
             self._reports.unrecorded(table.name, error)
             return
         known.unrecorded = None
-        self._take_in(known, stored.get(table.name, Stored()))
+        self._take_in(table, known, stored.get(table.name, Stored()))
         if found.trouble is None and found.progress.lowers:
             known.owes_until = NEVER
         elif found.rest and self._clock() < known.owes_until and known.deaths < 2:
-            known.prepared = self._again(known, found)
+            known.prepared = again(known.snapshot, found)
         self._reports.over(table.name, state, snapshot, found)
         self._stats.snapshot(table.name, running=known.snapshot is not None, failed=state is SnapshotState.FAILED)
 

@@ -60,3 +60,8 @@ class Known:
     """Whether it was made due, and no pass has looked at it since: to hurry it again would only delay it."""
     announced: str | None = None
     """The snapshot whose beginning was logged."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether there is nothing to do and nothing to wait for, as with almost every table at almost every moment."""
+        return self.snapshot is None and self.round is None and self.unrecorded is None and self.fenced == NEVER
