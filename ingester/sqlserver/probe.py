@@ -23,6 +23,7 @@ from ingester.sqlserver.sql.changes import Statement
 UNKNOWN_OBJECT = 208
 _NO_RIGHT, _LOCKED = -1, -2
 _BEFORE_ALL = Lsn(bytes(10))
+_STAMP: Statement = (queries.CATALOG_STAMP, ())
 Stamp = tuple[Any, ...]
 
 
@@ -32,7 +33,8 @@ class Prober:
     The max LSN is read before the rows: in one SELECT a capture scan could commit between the two, and a table would
     count as idle up to an LSN whose rows were never checked. The low watermarks are read after the rows, since cleanup
     raises one before it deletes: so rows that were already deleted are noticed. The catalog's stamp is read after the
-    max LSN: an instance that is created later starts after that LSN.
+    max LSN: an instance that is created later starts after that LSN. Where all tables are known to be empty up to the
+    max LSN, no low watermark is read: cleanup can have removed nothing that is still to be read.
 
     While capture's own transaction holds the newest row of the log's times, the last known max LSN is used.
     """
@@ -44,8 +46,9 @@ class Prober:
         self._last: Lsn | None = None
         self._locked: dict[str, str] = {}
         self._capture_holds = False
-        self._empty: dict[str, ProbeRequest] = {}
-        """The request for each capture instance that was empty up to the LSN `_last`. The log only grows at its end."""
+        self._empty: dict[str, tuple[ProbeRequest, ProbeAnswer]] = {}
+        """The request for each capture instance that was empty up to the LSN `_last`, and the answer. The log only
+        grows at its end, so that stays true, also when cleanup passes the window meanwhile: it had nothing to remove."""
 
     def catalog_read(self, stamp: Stamp | None) -> None:
         """The capture instances in requests are those of this stamp of the catalog; None while CDC is off."""
@@ -64,14 +67,10 @@ class Prober:
             raise
 
     def _probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        ends = [
-            queries.low_watermarks([name for r in requests for name in change_table(r.instance).kept]),
-            (queries.CATALOG_STAMP, ()),
-        ]
-        quiet = all(self._known_empty(request) for request in requests)
         asking = unless_locked((queries.MAX_LSN, ()), (queries.MAX_LSN_HELD, ()), held=self._capture_holds)
-        (((last, held),), *told) = self._connection.batch(
-            [WAITED, asking, *(ends if quiet else ())], within=QUICK_SECONDS
+        quiet = all(self._known_empty(request) for request in requests)
+        (((last, held),), *stamp) = self._connection.batch(
+            [WAITED, asking, *([_STAMP] if quiet else ())], within=QUICK_SECONDS
         )
         self._capture_holds = bool(held)
         if not held:
@@ -79,12 +78,22 @@ class Prober:
         elif self._last is None:
             return Probe(None, {}, capture_holds=True)
         asked = [at for at, request in enumerate(requests) if not self._known_empty(request)]
-        found: dict[int, int] = {}
-        if asked or not told:
-            looks = self._looks(requests, asked)
-            *sets, lows, stamp = self._connection.batch([*looks, *ends])
-            found, told = {number: answer for rows in sets for number, answer in rows}, [lows, stamp]
-        return self._answered(requests, asked, found, *told)
+        if stamp and not asked:
+            return self._as_before(requests, stamp[0])
+        lows = queries.low_watermarks([name for r in requests for name in change_table(r.instance).kept])
+        *sets, found, stamps = self._connection.batch([*self._looks(requests, asked), lows, _STAMP])
+        pending = {number: answer for rows in sets for number, answer in rows}
+        return self._answered(requests, asked, pending, dict(found), stamps)
+
+    def _as_before(self, requests: Sequence[ProbeRequest], stamps: Sequence[Stamp]) -> Probe:
+        """Nothing has happened since all of `requests` were found empty."""
+        assert self._last is not None
+        upto = LogPosition.end_of(self._last)
+        if self._stamp is not None and stamps[0] != self._stamp:
+            return Probe(upto, {}, stale=True, capture_holds=self._capture_holds)
+        answers = {request.instance.name: self._empty[request.instance.name][1] for request in requests}
+        self._empty |= {request.instance.name: (request, answers[request.instance.name]) for request in requests}
+        return Probe(upto, answers, capture_holds=self._capture_holds)
 
     def _came_to(self, last: Lsn | None) -> None:
         if last != self._last:
@@ -94,7 +103,10 @@ class Prober:
         """Whether the window, or one that begins no later and ends at the same border, was empty and the log has not
         grown since."""
         known = self._empty.get(request.instance.name)
-        return known is not None and known.before == request.before and _start(known) <= _start(request)
+        if known is None:
+            return False
+        same = known[0]
+        return same is request or (same.before == request.before and _start(same) <= _start(request))
 
     def _looks(self, requests: Sequence[ProbeRequest], asked: Sequence[int]) -> list[Statement]:
         """Before the first capture there is nothing to check, but the published functions reveal a missing right.
@@ -126,30 +138,31 @@ class Prober:
         self,
         requests: Sequence[ProbeRequest],
         asked: Sequence[int],
-        found: Mapping[int, int],
-        lows: Sequence[tuple[str, bytes | None]],
+        pending: Mapping[int, int],
+        lows: Mapping[str, bytes | None],
         stamps: Sequence[Stamp],
     ) -> Probe:
         stale = self._stamp is not None and stamps[0] != self._stamp
-        locked = [change_table(requests[at].instance) for at, answer in found.items() if answer == _LOCKED]
+        locked = [change_table(requests[at].instance) for at, answer in pending.items() if answer == _LOCKED]
         self._locked = {one.name: f"cdc.{one.change_table}" for one in locked}
-        watermarks = {name: Lsn(bytes(low)) for name, low in lows if low is not None}
         answers: dict[str, ProbeAnswer] = {}
         for at, request in enumerate(requests):
             name = request.instance.name
-            low = min(
-                (watermarks[kept] for kept in change_table(request.instance).kept if kept in watermarks), default=None
-            )
+            kept = [found for one in change_table(request.instance).kept if (found := lows.get(one)) is not None]
+            low = min((Lsn(bytes(one)) for one in kept), default=None)
             if name in self._locked:
                 continue
-            if low is not None and not low.unknown and found.get(at) != _NO_RIGHT:
-                answers[name] = ProbeAnswer(LogPosition.before(low), at in found)
+            if low is not None and not low.unknown and pending.get(at) != _NO_RIGHT:
+                answers[name] = ProbeAnswer(LogPosition.before(low), at in pending)
             elif not stale:
                 raise no_watermark(name)
         if self._last is None and not stale:
             self._check_rights()
         if self._last is not None and not stale:
-            self._empty |= {requests[at].instance.name: requests[at] for at in asked if at not in found}
+            for at in asked:
+                if at not in pending:
+                    name = requests[at].instance.name
+                    self._empty[name] = requests[at], answers[name]
         upto = None if self._last is None else LogPosition.end_of(self._last)
         return Probe(upto, answers, stale, self._locked, self._capture_holds)
 
