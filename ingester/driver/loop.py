@@ -34,7 +34,7 @@ from ingester.driver.returns import Returns
 from ingester.driver.roster import Roster
 from ingester.driver.schedule import Schedule, TableOutcome
 from ingester.driver.strides import Strides
-from ingester.driver.tables import Act, Decision, TrackedTable, decide
+from ingester.driver.tables import Act, Decision, TrackedTable, looked_at
 from ingester.executor import Executor
 from ingester.history.rules import SnapshotRules
 from ingester.offsets import Offsets
@@ -43,7 +43,6 @@ from ingester.shape.in_force import ShapesInForce
 from ingester.slices import Slice
 from ingester.source import Source
 from ingester.watch.stats import IngesterStats, Standing
-from ingester.window import probe_request
 
 log = structlog.get_logger("ingester")
 
@@ -212,6 +211,7 @@ class Loop:
         unknown, away = bool(self._outage or self._catalog.refused), bool(self._outage)
         for name in (waiting - self._history.gaps.sent_off()) & self._roster.tables.keys():
             standing = self._pausing.standing(self._roster.tables[name], catalog_known=not unknown)
+            self._roster.tables[name].rested = None
             if standing is not Standing.READ and not away:
                 self._gate.forget(name)
             self._stats.stands(name, standing)
@@ -255,9 +255,9 @@ class Loop:
 
         `fresh`: the catalog has just been read. A table whose instance was dropped since then is asked again later.
         """
-        requests = [probe_request(table.instances, table.offset) for table in tables]
         if not tables:
             return []
+        requests = [table.request for table in tables]
         try:
             probe = self._source.probe(requests)
         except PermanentError as error:
@@ -272,8 +272,9 @@ class Loop:
         self._capture.note(held=probe.capture_holds, hint=self._source.hints.capture_holds)
         for table, request in zip(tables, requests, strict=True):
             note_held(table, probe.locked.get(request.instance.name), self._source.hints.locked)
+        now = self._clock()
         return [
-            (table, decide(table, answer, probe.upto, self._clock()))
+            (table, looked_at(table, request, answer, probe.upto, now))
             for table, request in zip(tables, requests, strict=True)
             if (answer := probe.answers.get(request.instance.name)) is not None
         ]
@@ -286,7 +287,10 @@ class Loop:
 
     def _act(self, table: TrackedTable, decision: Decision) -> Moving | None:
         """Do what was decided. Returns the move of an offset, which is made together with others."""
-        lease = table.lease
+        if decision is table.rested and self._history.snapshots.rests(table):
+            self._roster.put(table.name, TableOutcome.IDLE)
+            return None
+        lease, table.rested = table.lease, None
         assert lease is not None
         if (refused := self._shapes.refusal(table.name, decision.window.instance, table.instances)) is not None:
             self._roster.stop(table, refused)  # also while it is idle
@@ -312,6 +316,7 @@ class Loop:
             self._go_over(table, decision.upto)
         elif decision.act is not Act.GAP:
             self._roster.put(table.name, TableOutcome.IDLE)
+            table.rested = decision
         return None
 
     def _read(self, table: TrackedTable, todo: Slice) -> None:

@@ -127,6 +127,8 @@ class Roster:
         """What is sent of `names` was changed: look at them soon, and begin again with those that have stopped."""
         names = set(names)
         self.hurry(names)
+        for name in names & self.tables.keys():
+            self.tables[name].rested = None
         for name in sorted(self._stopped.keys() & names):
             shaped = self._stopped.pop(name).shaped
             self._begin(name, self._rhythms[name])

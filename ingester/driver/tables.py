@@ -12,9 +12,9 @@ from ingester.driver.schedule import TableOutcome
 from ingester.locks import Lease
 from ingester.position import Position
 from ingester.shape.table_shape import TableShape
-from ingester.source import CapturedColumn, CaptureInstance, Hints, ProbeAnswer, TableState
+from ingester.source import CapturedColumn, CaptureInstance, Hints, ProbeAnswer, ProbeRequest, TableState
 from ingester.watch.stats import Standing
-from ingester.window import Gap, Window, gap, source_of, superseded, window
+from ingester.window import Gap, Window, gap, probe_request, source_of, superseded, window
 
 _NEVER = SteadyTime(float("-inf"))
 
@@ -35,6 +35,19 @@ class Successor:
     def start(self) -> Position:
         """The beginning of its captured changes, those under its earlier name included."""
         return min(instance.start for instance in self.instances)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a probe found of a table, and what followed from it. The same again, for the same lease, has the same decision."""
+
+    lease: Lease | None
+    instances: tuple[CaptureInstance, ...]
+    offset: Position | None
+    request: ProbeRequest
+    answer: ProbeAnswer
+    upto: Position | None
+    decision: Decision
 
 
 @dataclass(slots=True)
@@ -68,6 +81,17 @@ class TrackedTable:
     """Its shape as last logged, with the instance that is read, its columns and the lock's epoch; None if it has always been sent as captured."""
     drift: str | None = None
     """How the table differs from its capture instance, as last logged; None if it does not."""
+    looked: Look | None = None
+    rested: Decision | None = None
+    """The decision of a look after which nothing was to be done. When the next one comes to the same, nothing is again."""
+
+    @property
+    def request(self) -> ProbeRequest:
+        """The question about it. The same object as long as nothing has changed, so that the answer is found again."""
+        last = self.looked
+        if last is not None and last.instances is self.instances and last.offset is self.offset:
+            return last.request
+        return probe_request(self.instances, self.offset)
 
     @property
     def misread(self) -> bool:
@@ -142,6 +166,26 @@ class Decision:
 
 IDLE_COMMIT_SECONDS = 60.0
 """How often an idle table's offset follows the log: often enough for any retention, rarely enough to cost nothing."""
+
+
+def looked_at(
+    table: TrackedTable, request: ProbeRequest, answer: ProbeAnswer, captured: Position | None, now: SteadyTime
+) -> Decision:
+    """What to do with `table` after the probe's answer to `request`: the decision of the last look if everything is as it was."""
+    last = table.looked
+    if (
+        last is not None
+        and table.successor is None
+        and last.answer is answer
+        and last.request is request
+        and last.lease is table.lease
+        and last.upto == captured
+        and now - table.stored_at < IDLE_COMMIT_SECONDS
+    ):
+        return last.decision
+    decision = decide(table, answer, captured, now)
+    table.looked = Look(table.lease, table.instances, table.offset, request, answer, captured, decision)
+    return decision
 
 
 def decide(table: TrackedTable, answer: ProbeAnswer, captured: Position | None, now: SteadyTime) -> Decision:

@@ -81,6 +81,7 @@ class FakeSource:
     pages: int = 0
     asked: list[int] = field(default_factory=list)
     wide: dict[LogPosition, int] = field(default_factory=dict)
+    answered: dict[str, ProbeAnswer] = field(default_factory=dict)
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -122,7 +123,10 @@ class FakeSource:
             after < found <= LogPosition.end_of(self.max_lsn) and (request.before is None or found < request.before)
             for found in self.rows.get(name, ())
         )
-        return ProbeAnswer(self._low(request.instance), pending)
+        answer = ProbeAnswer(self._low(request.instance), pending)
+        if self.answered.get(name) != answer:
+            self.answered[name] = answer
+        return self.answered[name]  # the same object while nothing changes, as of the real one
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
         self._raise()

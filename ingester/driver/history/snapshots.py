@@ -79,29 +79,31 @@ class Snapshots:
     def readable(self, tables: Sequence[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables`, which are owned, whose streams need not stand. Raises ConnectionLost."""
         for table in tables:
-            if (known := self._known(table)) is not None:
+            if table.name in self._awake and (known := self._known(table)) is not None:
                 known.hurried = False
                 if known.unrecorded is not None:
                     self._record(table, known)
         owned = [table for table in tables if table.lease is not None]
-        unknown = [table for table in owned if self._known(table) is None]
-        if unknown and not self._take_over(unknown):
-            owned = [table for table in owned if table not in unknown]
-        return [
-            table for table in owned if self._known(table) is not None and (self.streams(table) or self._owes(table))
-        ]
+        if unknown := [table for table in owned if self._known(table) is None]:
+            self._take_over(unknown)
+        return [table for table in owned if self.rests(table) or self.streams(table) or self._owes(table)]
+
+    def rests(self, table: TrackedTable) -> bool:
+        """Whether there is nothing to do about snapshots of `table`."""
+        known = self._known(table)
+        return known is not None and known.at_rest
 
     def _known(self, table: TrackedTable) -> Known | None:
         """What is known of `table`; None if it was claimed since."""
         known = self._tables.get(table.name)
         return known if known is not None and table.lease is not None and known.epoch == table.lease.epoch else None
 
-    def _take_over(self, tables: Sequence[TrackedTable]) -> bool:
-        """What the store has for tables that were claimed just now. False: it cannot be known yet. Raises ConnectionLost."""
+    def _take_over(self, tables: Sequence[TrackedTable]) -> None:
+        """What the store has for tables that were claimed just now. None becomes known if it cannot say. Raises ConnectionLost."""
         stored = self._standings([table.name for table in tables])
         if stored is None:
             self._reports.waits([table.name for table in tables], self._why)
-            return False
+            return
         self._reports.waits([], None)
         for table in tables:
             assert table.lease is not None
@@ -112,7 +114,6 @@ class Snapshots:
             self._stats.turned()
             if table.offset is None and self.rules.of(table.name).initial:
                 self.add(table, Reason.INITIAL)
-        return True
 
     def _take_in(self, table: TrackedTable, known: Known, stored: Stored) -> None:
         known.snapshot, self._awake[table.name] = stored.snapshot, known
