@@ -23,7 +23,7 @@ from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
 
 MASK: Final = 4
 """The update mask's index in a row."""
-META: Final = 6
+META: Final = 5
 """How many columns a row has before those that are `selected`."""
 _OPERATIONS: Final = {int(operation): operation for operation in Operation}
 

@@ -26,6 +26,8 @@ from ingester.sqlserver.counting.steps import step
 from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.pages.committed import LocalTimes, of_rows, removed
+from ingester.sqlserver.pages.meter import PAGE_BYTES, Meter
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, positions, refuse_ties
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
@@ -44,14 +46,11 @@ QueryMode = Literal["direct", "function"]
 _MOST_READERS = 64
 """How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
 
-_COMMIT_TIME = 5
-"""Its index in a row."""
-PAGE_BYTES = 4 * 2**20
-"""How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and
-little of a worker's memory even if each of its threads holds one. A larger row is a page of its own."""
-
 _Readable = tuple[str, TableName, tuple[CapturedColumn, ...], tuple[str, ...] | None, bool]
 """What makes a reader: a capture instance, the columns to read of it, and whether before images are read."""
+
+_Answer = tuple[list[tuple[Any, ...]], LocalTimes, bytes | None, str | None, bool]
+"""Rows, commit times, the low watermark, the stamp of the columns, and whether that is all of the page."""
 
 _ATTEMPTS = 3
 """How often a page is read again because its table was altered meanwhile."""
@@ -231,25 +230,22 @@ class SqlServerSource:
         limit = rows + 1 if before_images else rows
         numbered = self._places is not None and query.part is not None
         wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, before_images, numbered)
-        meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
             # counted before the low watermark is read, which shows whether cleanup removed any
             before = 0 if self._places is None else self._before(self._places, instance, after)
-            text, parameters = self._page_text(wanted, query.part)
-            stamp, of_table = _stamp_of(instance)
-            sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
+            found, told, lowest, seen, whole = self._asked(instance, wanted, query.part)
         except DStreamError as error:
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
             raise
-        seen = sets.pop()[0][0] if whole else self._connection.rows(stamp, of_table)[0][0]
-        low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
-        found = sets[0] if sets else []
-        times = self._times.utc(row[_COMMIT_TIME] for row in found)
+        low = self._watermark(instance, lowest)
+        committed = of_rows(found, told, self._times.utc(time for _, time in told))
         if instance.shape is not None and seen != instance.shape.stamp:
             return None
         full = not whole or len(found) >= limit
         at = positions(found)
+        if removed(at, committed, low):
+            raise TransientError(f"reading {instance.table.key}: cleanup removed transactions while they were read")
         if self._by_function:
             refuse_ties(instance, at)
             if not whole:
@@ -263,10 +259,25 @@ class SqlServerSource:
         if self._places is not None:
             numbers = {place: row[-1] for place, row in zip(at, found, strict=True)} if numbered else None
             order = self._places.of(instance, after, before, of_changes, numbers)
-        committed = [None if row[_COMMIT_TIME] is None else times[row[_COMMIT_TIME]] for row in found]
         changes = reader.changes(found, at, pairs, committed, order)
         end = of_changes[-1] if of_changes else None
         return Page(changes, end, full, LogPosition.before(low), instance.columns)
+
+    def _asked(self, instance: ChangeTable, wanted: RowsQuery, part: Part | None) -> _Answer:
+        """The rows of a page, and what is read behind them: their commit times before the low watermark, which shows whether
+        cleanup removed any."""
+        meter = Meter(self._page_bytes, look_ahead=self._by_function)
+        text, parameters = self._page_text(wanted, part)
+        stamp, of_table = _stamp_of(instance)
+        sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
+        if whole:
+            *page, [[low]], [[seen]] = sets
+            found, times = page or ([], [])
+            return found, times, low, seen, True
+        found = sets[0]
+        seen = self._connection.rows(stamp, of_table)[0][0]
+        told = self._told_of(replace(wanted, rows=len(found)), part)
+        return found, told, self._low(instance), seen, False
 
     def _before(self, places: Places, instance: ChangeTable, after: LogPosition) -> int:
         """How many changes of the transaction of `after` are up to there."""
@@ -283,6 +294,16 @@ class SqlServerSource:
         if self._by_function:
             return queries.function_page(replace(wanted, after=start_of(wanted.after)))
         return queries.page(wanted)
+
+    def _told_of(self, wanted: RowsQuery, part: Part | None) -> LocalTimes:
+        """Of the transactions of a page whose batch was not read to its end."""
+        if part is not None:
+            return self._connection.rows(*queries_of_parts.commit_times(wanted, part))
+        if self._by_function:
+            text, values = queries.function_commit_times(replace(wanted, after=start_of(wanted.after)))
+            found = self._connection.result_sets(text, values)
+            return found[0] if found else []
+        return self._connection.rows(*queries.commit_times(wanted))
 
     def _refuse_function(self) -> None:
         if self._by_function:
@@ -327,28 +348,6 @@ class SqlServerSource:
         if len(self._readers) > _MOST_READERS:
             del self._readers[next(iter(self._readers))]
         return reader
-
-
-class _Meter:
-    """Ends a page once its rows hold `limit` characters and bytes, but never between an update's two images.
-
-    `look_ahead`: one row later, so that its position can be compared with the last one's.
-    """
-
-    def __init__(self, limit: int, *, look_ahead: bool) -> None:
-        self._left = limit
-        self._look_ahead = look_ahead
-        self._spent = False
-
-    def enough(self, row: Sequence[Any]) -> bool:
-        if self._spent:
-            return len(row) > 1  # the low watermark is not a row of the page
-        for value in row:
-            if isinstance(value, (str, bytes)):
-                self._left -= len(value)
-        spent = self._left <= 0 and len(row) > 1 and row[3] != BEFORE_UPDATE
-        self._spent = spent and self._look_ahead
-        return spent and not self._look_ahead
 
 
 def _captured(

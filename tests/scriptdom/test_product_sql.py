@@ -126,7 +126,12 @@ def _ingest(ours: Login, port: int) -> None:
         cursor.execute("INSERT INTO dbo.Everything (Id, Version) VALUES (1, 1)")
         cursor.execute("EXEC sys.sp_cdc_scan")
         options: list[dict[str, Any]] = [{}, {"before_images": True}, {"decimals_as_numbers": True}]
-        for chosen in (*options, {"query_mode": "function"}):
+        for chosen in (
+            *options,
+            {"query_mode": "function"},
+            {"page_bytes": 1},
+            {"query_mode": "function", "page_bytes": 1},
+        ):
             _read(SqlServerSource(_connect(ours, port), **chosen))
         _read_transactions(TransactionSource(_connect(ours, port), lambda: [_ODD, TableName("dbo", "Everything")]))
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))

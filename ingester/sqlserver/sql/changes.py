@@ -48,7 +48,7 @@ WHERE tm.start_lsn = {P} AND tm.tran_end_time > DATEADD(minute, {P}, CONVERT(dat
 much a local time may look later than another without being so: see `times.py`."""
 
 COMMITTED = f"SELECT CONVERT(varchar(23), tm.tran_end_time, 121) AS committed FROM cdc.lsn_time_mapping AS tm WHERE tm.start_lsn = {P}"
-"""In the server's local time, as a page's rows have it."""
+"""In the server's local time."""
 
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
 """Changes when a capture instance is created or dropped."""
@@ -207,15 +207,46 @@ class RowsQuery:
 
 
 def page(query: RowsQuery) -> Statement:
-    """Rows in position order, then the low watermark, which is read when the rows have been."""
+    """Rows in position order, their commit times, then the low watermark, which is read when those have been."""
+    table, selected = query.table, selected_of(command_id_of(query.table.has_command_id), query.columns)
+    rows, values = _first(query, selected)
+    times, same = commit_times(query)
+    return f"{rows};\n{times};\n{LOW_WATERMARK}", (*values, *same, table.name)
+
+
+def _first(query: RowsQuery, selected: str) -> Statement:
+    """The first rows of the window, in position order."""
     table = query.table
     (begun, first), (ended, last) = after(query.after, table.has_command_id), until(query.upto)
     return (
-        f"SELECT TOP ({P}) {selected_of(command_id_of(table.has_command_id), query.columns)}\n"
-        f"FROM [cdc].{quote_name(table.change_table)} AS ct {TIMES}\n"
+        f"SELECT TOP ({P}) {selected}\nFROM [cdc].{quote_name(table.change_table)} AS ct\n"
         f"WHERE {begun} AND {ended}{images(query.before_images)}\n"
-        f"ORDER BY {order_of(table.has_command_id)};\n{LOW_WATERMARK}"
-    ), (query.rows, *first, *last, table.name)
+        f"ORDER BY {order_of(table.has_command_id)}"
+    ), (query.rows, *first, *last)
+
+
+def commit_times(query: RowsQuery) -> Statement:
+    """(LSN, commit time in the server's local time) of each transaction in the page."""
+    rows, values = _first(query, "ct.[__$start_lsn]")
+    return times_of(rows), values
+
+
+def times_of(rows: str) -> str:
+    """`commit_times` of the transactions in the `rows` of a query that selects their LSNs.
+
+    The same rows are looked at once more, in the pages of the index that were just read, and nothing of them but the
+    LSN. Their index has the order of LSNs, so that DISTINCT takes no sort, and only then each LSN is sought in
+    cdc.lsn_time_mapping: once a transaction, where a join with the page would seek, format and send it with each row.
+
+    Between both statements cleanup may remove transactions. It has raised the low watermark before, which is read after
+    both and shows it: then the page is not used.
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-cleanup-change-table-transact-sql
+    """
+    return (
+        f"SELECT tm.start_lsn, {LOCAL_TIME}\n"
+        f"FROM (SELECT DISTINCT found.[__$start_lsn] FROM ({rows}) AS found) AS held\n"
+        f"JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = held.[__$start_lsn]"
+    )
 
 
 def function_page(query: RowsQuery) -> Statement:
@@ -226,17 +257,41 @@ def function_page(query: RowsQuery) -> Statement:
     even a result set.
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
-    name, start, upto = query.table.name, query.after, query.upto
+    begun, window = _window_of_function(query)
+    rows, values = _first_of_function(query, selected_of("0", query.columns))
+    lsns, same = _first_of_function(query, "ct.[__$start_lsn]")
+    return (f"{begun}BEGIN\n{rows};\n{times_of(lsns)}\nEND;\n{FUNCTION_LOW_WATERMARK}"), (
+        *window,
+        *values,
+        *same,
+        query.table.name,
+    )
+
+
+def function_commit_times(query: RowsQuery) -> Statement:
+    """`commit_times` of a function's page."""
+    begun, window = _window_of_function(query)
+    lsns, values = _first_of_function(query, "ct.[__$start_lsn]")
+    return f"{begun}{times_of(lsns)}", (*window, *values)
+
+
+def _window_of_function(query: RowsQuery) -> Statement:
+    """What stands in front of a statement that needs a window that is not empty."""
+    start, upto = query.after, query.upto
     first = first_lsn(start == LogPosition.end_of(start.lsn))
     last = P if upto == LogPosition.end_of(upto.lsn) else f"sys.fn_cdc_decrement_lsn({P})"
-    begun, values = after(start, has_command_id=False)
+    text = f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\nIF @from <= @to\n"
+    return text, (start.lsn.value, upto.lsn.value)
+
+
+def _first_of_function(query: RowsQuery, selected: str) -> Statement:
+    begun, values = after(query.after, has_command_id=False)
     return (
-        f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
-        f"IF @from <= @to\nSELECT TOP ({P}) WITH TIES {selected_of('0', query.columns)}\n"
-        f"FROM {_function(name)}(@from, @to, N'all update old') AS ct {TIMES}\n"
+        f"SELECT TOP ({P}) WITH TIES {selected}\n"
+        f"FROM {_function(query.table.name)}(@from, @to, N'all update old') AS ct\n"
         f"WHERE {begun}{images(query.before_images)} OR {_NO_PLACE}\n"
-        f"ORDER BY {_BY_SEQVAL};\n{FUNCTION_LOW_WATERMARK}"
-    ), (start.lsn.value, upto.lsn.value, query.rows, *values, name)
+        f"ORDER BY {_BY_SEQVAL}"
+    ), (query.rows, *values)
 
 
 def first_lsn(starttransaction: bool) -> str:
@@ -249,15 +304,14 @@ _BY_SEQVAL = "ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]"
 _NO_PLACE = "ct.[__$start_lsn] IS NULL"
 """A published function returns a row of NULLs to a login that may not read its source table. It must not be filtered
 out, which would look like nothing to read."""
-TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
+LOCAL_TIME = "CONVERT(varchar(23), tm.tran_end_time, 121) AS committed"
+"""In the server's local time (see times.py)."""
 
 
 def selected_of(command: str, columns: Sequence[str]) -> str:
-    """The select list of a row, however it is read: its position in the log, the commit time in the server's local time
-    (see times.py), and `columns`."""
+    """The select list of a row, however it is read: its position in the log, what an update has changed, and `columns`."""
     meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
-    time = "CONVERT(varchar(23), tm.tran_end_time, 121) AS [__$commit_time]"
-    return ", ".join([*meta, "ct.[__$update_mask]", time, *columns])
+    return ", ".join([*meta, "ct.[__$update_mask]", *columns])
 
 
 def command_id_of(has_command_id: bool) -> str:

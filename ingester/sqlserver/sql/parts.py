@@ -15,7 +15,6 @@ from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.sql.changes import (
     LOW_WATERMARK,
-    TIMES,
     P,
     Parameters,
     RowsQuery,
@@ -25,6 +24,7 @@ from ingester.sqlserver.sql.changes import (
     images,
     order_of,
     selected_of,
+    times_of,
     until,
 )
 
@@ -63,24 +63,44 @@ def page(query: RowsQuery, part: Part) -> Statement:
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
     command = ["[__$command_id]"] if has_command_id else []
     read = ["[__$start_lsn]", *command, "[__$seqval]", "[__$operation]", "[__$update_mask]"]
-    read += [quote_name(column.name) for column in instance.columns]
-    stride_rows = part.rows * 2 if query.before_images else part.rows
-    (begun, first), (ended, last) = after(query.after, has_command_id), not_past(upto, has_command_id)
+    read += _needed(instance, query.columns, part)
+    ended, last = not_past(upto, has_command_id)
     columns = [*query.columns, f"ct.{_NUMBER}"] if query.numbered else query.columns
     belongs, shared = _belongs(part, table, has_command_id, query.before_images)
-    stride_of = (
-        f"SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
-        f"WHERE {begun} AND ct.[__$start_lsn] <= {P}{images(query.before_images)}\n"
-        f"ORDER BY {order_of(has_command_id)}"
-    )
+    stride_of, values = _stride_of(query, part, read)
     if query.numbered:
         stride_of = _numbered(stride_of, read, has_command_id)
+    times, same = commit_times(query, part)
     return (
         f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
-        f"FROM ({stride_of}) AS ct {TIMES}\n"
+        f"FROM ({stride_of}) AS ct\n"
         f"WHERE {ended} AND {belongs}\n"
-        f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
-    ), (query.rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
+        f"ORDER BY {order_of(has_command_id)};\n{times};\n{LOW_WATERMARK}"
+    ), (query.rows, *values, *last, *shared, *same, instance.name)
+
+
+def _needed(instance: ChangeTable, selected: Sequence[str], part: Part) -> list[str]:
+    """The columns that are `selected` or decide the part, as they are written. A name within another's may add one more."""
+    expressions = " ".join(selected)
+    names = {column.name: quote_name(column.name) for column in instance.columns}
+    return [quoted for name, quoted in names.items() if name in part.columns or f"ct.{quoted}" in expressions]
+
+
+def commit_times(query: RowsQuery, part: Part) -> Statement:
+    """`changes.commit_times` of the whole stride: fewer are asked for twice than hashes would be computed again."""
+    rows, values = _stride_of(query, part, ["[__$start_lsn]"])
+    return times_of(rows), values
+
+
+def _stride_of(query: RowsQuery, part: Part, read: Sequence[str]) -> Statement:
+    """What is `read` of the rows of a stride, and of no more than the rest of its last transaction."""
+    table = query.table
+    begun, first = after(query.after, table.has_command_id)
+    return (
+        f"SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM [cdc].{quote_name(table.change_table)} AS ct\n"
+        f"WHERE {begun} AND ct.[__$start_lsn] <= {P}{images(query.before_images)}\n"
+        f"ORDER BY {order_of(table.has_command_id)}"
+    ), (part.rows * 2 if query.before_images else part.rows, *first, query.upto.lsn.value)
 
 
 def _numbered(rows: str, columns: Sequence[str], has_command_id: bool) -> str:

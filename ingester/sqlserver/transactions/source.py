@@ -17,10 +17,11 @@ from ingester.source import CaptureInstance, Page, PageQuery, TableState
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.counting.steps import STEP, step, unlocked
+from ingester.sqlserver.pages.meter import PAGE_BYTES
 from ingester.sqlserver.pairing import Tally
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT
-from ingester.sqlserver.source import PAGE_BYTES, QueryMode, SqlServerSource
+from ingester.sqlserver.source import QueryMode, SqlServerSource
 from ingester.sqlserver.sql import changes as queries_of_changes
 from ingester.sqlserver.sql import transactions as queries
 from ingester.sqlserver.times import CommitTimes

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from common.errors import TransientError
 from ingester.sqlserver.connection import Connection
-from ingester.sqlserver.position import LogPosition, in_the_log
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql.changes import P
 from ingester.sqlserver.times import CommitTimes
 from tests.contracts.source.conftest import Places
+from tests.contracts.source.test_source import Place
 
 AS_OF_EACH_ROW = f"SELECT CONVERT(varchar(23), CAST(CONVERT(datetime, {P}, 121) AT TIME ZONE {P} AT TIME ZONE N'UTC' AS datetime2(3)), 121)"
 TIMES = [
@@ -135,3 +137,67 @@ def test_a_transaction_of_the_hour_that_comes_twice_is_not_taken_for_a_later_one
             patch.setattr(queries, "COMMITTED_AFTER", text)
             seen.append(SqlServerSource(place.connection).passed(LogPosition.end_of(lsn), moment))
     assert seen == passed
+
+
+MODES = pytest.mark.parametrize("query_mode", ["direct", "function"])
+
+
+def written(place: Place, transactions: int = 4) -> None:
+    for number in range(transactions):
+        place.execute(f"INSERT INTO dbo.Persons (ID, Name) VALUES ({number * 2}, N'a'), ({number * 2 + 1}, N'b')")
+    place.scan()
+
+
+def shown(place: Place) -> list[str]:
+    """Of each change, from the table of times itself."""
+    rows = place.connection.rows(
+        "SELECT CONVERT(varchar(23), tm.tran_end_time, 126) FROM cdc.dbo_Persons_CT AS ct JOIN cdc.lsn_time_mapping AS tm "
+        "ON tm.start_lsn = ct.__$start_lsn ORDER BY ct.__$start_lsn, ct.__$seqval"
+    )
+    return [CommitTimes(place.connection).utc([time.replace("T", " ")])[time.replace("T", " ")] for (time,) in rows]
+
+
+@MODES
+@pytest.mark.parametrize("rows", [100, 3, 1])
+@pytest.mark.parametrize("page_bytes", [2**20, 1])
+def test_every_change_has_the_time_of_its_transaction(
+    places: Places, query_mode: str, rows: int, page_bytes: int
+) -> None:
+    """Whether the page's batch was read to its end or not."""
+    place = places(query_mode=query_mode, page_bytes=page_bytes)
+    written(place)
+    found = [change.commit_time for change in place.read(rows)]
+    assert found == shown(place)
+    assert len(found) == 8
+
+
+def test_the_rows_of_a_transaction_do_not_carry_its_time(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = places()
+    written(place)
+    asked: list[list[int]] = []
+    until = place.connection.rows_until
+
+    def noted(*arguments: Any) -> Any:
+        sets, whole = until(*arguments)
+        asked.append([len(rows) for rows in sets])
+        return sets, whole
+
+    monkeypatch.setattr(place.connection, "rows_until", noted)
+    place.read()
+    assert asked == [[8, 4, 1, 1]]  # rows, times, the low watermark and the stamp of the columns
+
+
+@MODES
+@pytest.mark.parametrize("page_bytes", [2**20, 1])
+def test_a_page_whose_transactions_cleanup_removes_meanwhile_is_read_again(
+    places: Places, monkeypatch: pytest.MonkeyPatch, query_mode: str, page_bytes: int
+) -> None:
+    """Between its rows and their times: the low watermark has passed them."""
+    place = places(query_mode=query_mode, page_bytes=page_bytes)
+    written(place)
+    times_of = queries.times_of
+    monkeypatch.setattr(queries, "times_of", lambda rows: times_of(rows) + " WHERE 1 = 0")
+    assert {change.commit_time for change in place.read()} == {None}  # no transaction is passed
+    monkeypatch.setattr(SqlServerSource, "_watermark", lambda self, instance, low: Lsn(b"\xff" * 10))
+    with pytest.raises(TransientError, match="cleanup removed transactions while they were read"):
+        place.read()

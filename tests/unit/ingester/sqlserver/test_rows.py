@@ -151,7 +151,7 @@ def row(operation: int, *values: object, mask: int = 0) -> Given:
     """Values as the driver hands them over: text is UTF-16."""
     sent = [value.encode("utf-16-le") if isinstance(value, str) else value for value in values]
     at = position(1)
-    meta = (at.lsn.value, at.command_id, at.seqval, operation, mask.to_bytes(2, "big"), None)
+    meta = (at.lsn.value, at.command_id, at.seqval, operation, mask.to_bytes(2, "big"))
     return (*meta, *sent, *[None] * (len(COLUMNS) - len(sent)))
 
 
