@@ -58,6 +58,7 @@ def one(ground: Ground, folder: Path, python: str, tables: list[TableName], name
                 [python, "-m", "dstream", "ingester", "--config", str(config), "--log-format", "json"],
                 # As a user has it: compiled modules are kept.
                 env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+                cwd=folder,  # in a checkout, `-m` would take the modules that lie there, whatever the interpreter
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

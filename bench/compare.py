@@ -1,0 +1,159 @@
+"""Before and after in one sitting: parts of the bench in another checkout and in this one, in turns, with medians and quartiles.
+
+    .venv/bin/python -m bench.compare OTHER_CHECKOUT [--rounds 5] [--parts backlog,start,ours,latency] [--tables 1 4 16 64] [--rows 40000]
+
+Both have their own `.venv`; bench and emulators are always this checkout's, so that only the product differs. Each round runs both, and the next
+round the other way round.
+`backlog`: `dstream ingester` drains the same backlog: changes/s, processor time of each process a change. `start`: to the first change, and idle
+memory. `ours`: stages of a worker (bench/change_cost.py, over the product's own modules: it needs those that it names). `latency`:
+bench/queue_latency.py. A part that fails is said and leaves the others; the exit status is 1 then. The last line is JSON. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench import start
+from bench.comparison.sides import OtherIngester, Side, both, ground_in, program
+from bench.comparison.spread import Compared, compared, text
+from bench.ingestion.ground import Ground
+from bench.ingestion.whole import drained
+from common.names import TableName
+from common.servicebus.management import administration
+
+Figures = dict[str, float]
+Round = Callable[[Side], Figures]
+_START_ROWS: Final = 100
+_SETTLE: Final = 5.0
+_QUEUE: Final = "compared"
+
+
+def in_turns(part: str, sides: tuple[Side, Side], rounds: int, measure: Round) -> list[Compared]:
+    """Each round measures both, and begins with the one that came last before."""
+    found: dict[str, list[Figures]] = {side.name: [] for side in sides}
+    for number in range(rounds):
+        for side in sides if number % 2 == 0 else reversed(sides):
+            figures = measure(side)
+            found[side.name].append(figures)
+            shown = {name: round(value, 2) for name, value in figures.items()}
+            print(f"{part} {number + 1}, {side.name}: {shown}", file=sys.stderr, flush=True)
+    before, now = (found[side.name] for side in sides)
+    return compared(before, now)
+
+
+def backlog(sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) -> Iterator[Compared]:
+    """For each number of tables: the same change tables, drained again and again."""
+    for count in chosen.tables:
+        rows = chosen.rows // count * count
+        with Ground() as ground:
+            tables = [ground.table(f"T{number}") for number in range(count)]
+            for table in tables:
+                ground.fill(table, rows // count)
+            name = "1 table" if count == 1 else f"{count} tables"
+            one = partial(_drained, ground=ground, folder=folder, tables=tables, rows=rows, name=name)
+            yield from in_turns(name, sides, chosen.rounds, one)
+
+
+def _drained(side: Side, *, ground: Ground, folder: Path, tables: Sequence[TableName], rows: int, name: str) -> Figures:
+    """The figures of one backlog."""
+    forgotten(ground)
+    with OtherIngester(side, ground, folder, tables, _QUEUE) as ingester:
+        done = drained(ingester, ground.cursor, tables, rows)
+    client, _ = administration(ground.bus, ground.emulators.management_endpoint)
+    with client:
+        client.delete_queue(_QUEUE)
+    spent = {part: seconds / rows * 1e6 for part, seconds in done.processor.items()}
+    return {
+        f"{name}: changes/s": done.rate,
+        f"{name}: ours, µs a change": spent["driver"] + spent["jvm"] + spent["workers"],
+        f"{name}: ... of which workers": spent["workers"],
+        f"{name}: server's emulator, µs a change": spent["sqlserver"],
+    }
+
+
+def forgotten(ground: Ground) -> None:
+    """No table has an offset. The table of offsets goes too, since each product makes its own."""
+    ground.cursor.execute("IF OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NOT NULL DROP TABLE dbo.cdc_offsets")
+
+
+def starting(sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) -> Iterator[Compared]:
+    """From the command to the first change, and idle memory."""
+    with Ground() as ground:
+        table = ground.table("First")
+        ground.fill(table, _START_ROWS)
+        numbers = iter(range(1000))
+
+        def one(side: Side) -> Figures:
+            forgotten(ground)
+            return start.one(ground, folder, side.python, [table], f"start-{next(numbers)}", _SETTLE)
+
+        for side in sides:  # not counted: it fills caches
+            one(side)
+        yield from in_turns("start", sides, chosen.rounds, one)
+
+
+def ours(sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) -> Iterator[Compared]:
+    """A worker's stages."""
+
+    def one(side: Side) -> Figures:
+        found = program(side, folder, "bench.change_cost", "--rows", str(chosen.rows // 2), "--rounds", "1")
+        stages = {f"a worker's {stage}, µs a change": spent for stage, spent in found["ours"].items()}
+        return stages | {"... floor of the whole": found["floor"]["whole"]}
+
+    yield from in_turns("ours", sides, chosen.rounds, one)
+
+
+def latency(sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) -> Iterator[Compared]:
+    """From commit to queue."""
+
+    def one(side: Side) -> Figures:
+        found = program(side, folder, "bench.queue_latency", "--seconds", "15")
+        return {
+            f"latency, {part}: {share}, ms": found[part][share] for part in ("own", "whole") for share in ("p50", "p99")
+        }
+
+    yield from in_turns("latency", sides, chosen.rounds, one)
+
+
+PARTS = {"backlog": backlog, "start": starting, "ours": ours, "latency": latency}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("other", type=Path, help="the checkout to compare with")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s")
+    parser.add_argument("--tables", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--rows", type=int, default=40_000)
+    chosen = parser.parse_args()
+    asked = chosen.parts.split(",")
+    if unknown := [name for name in asked if name not in PARTS]:
+        parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+    try:
+        sides = both(chosen.other.resolve())
+    except ValueError as error:
+        parser.error(str(error))
+    found, failed = list[Compared](), False
+    with tempfile.TemporaryDirectory() as made:
+        ground_in(Path(made))
+        for name in asked:
+            try:
+                found += PARTS[name](sides, chosen, Path(made))
+            except (RuntimeError, SystemExit, KeyError) as error:
+                failed = True
+                print(f"{name} failed: {error}", file=sys.stderr, flush=True)
+    print(text(found))
+    print(json.dumps([asdict(each) for each in found]))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
