@@ -29,20 +29,25 @@ from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import STOP_SECONDS, LoopSettings
 from ingester.driver.pausing.look import PauseLook
 from ingester.driver.reload import Rhythms, Shapes, plan, rhythms, shapes, snapshot_rules
+from ingester.driver.scanning.pace import SCAN_SECONDS, Pace
+from ingester.driver.scanning.scanner import LogScanner
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
 from ingester.finding.finder import Finder
-from ingester.lock_backends import lock_keys, lock_names, locks_of, places
+from ingester.lock_backends import lock_keys, lock_names, locks_of, places, scan_lock
+from ingester.locks import Locks
 from ingester.observation import observed
 from ingester.offsets import TakenOffsets
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.hints import BESIDE_THE_JOB
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.operating.pauses import SqlServerPauses
+from ingester.sqlserver.scanning.log_scan import SqlServerLogScan
 from ingester.sqlserver.schema.store import SqlServerSchemas
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.transactions.source import sql_server_source
@@ -60,6 +65,11 @@ _PROVIDER_STOPS = 4.0
 """Seconds that the line in flight may take after a stop. With what follows, the process ends before the original's host kills it, after 10 s."""
 _LOOK = 60.0
 """Seconds that a statement may take which looks where the next chunks of a snapshot end."""
+
+_SCANS_APART = 0.1
+"""The fewest seconds from one scan of the log to the next."""
+_NO_TABLE = 5.0
+"""The same in seconds while patterns match no table."""
 
 SettingsWatch = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
 """While its context is open, it calls the given function, from any thread, with each changed configuration."""
@@ -148,13 +158,37 @@ def _run_with(
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
             reload = _Reload(settings, loop, leases, keys, counted)
-            with finder.running(reload), watched(finder.configured), pauses.running(loop.pauses):
+            scans = _scanning(settings, locks, stats, loop.captured, stop)
+            with finder.running(reload), watched(finder.configured), pauses.running(loop.pauses), scans:
                 status = loop.run()
         log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
         return status
     finally:
         locks.close()
         connection.close()
+
+
+def _scanning(
+    settings: IngesterSettings,
+    locks: Locks,
+    stats: IngesterStats,
+    captured: Callable[[], None],
+    stop: threading.Event,
+) -> AbstractContextManager[None]:
+    """Scans of the log, where they are wanted. The lock is one of those of the tables, so that one ingester of a database scans."""
+    if not settings.low_latency:
+        return nullcontext()
+    every = min((table.poll_interval.total_seconds() for table in settings.schedule), default=_NO_TABLE)
+    return LogScanner(
+        SqlServerLogScan(Connection(settings.db, proven=True, query_seconds=SCAN_SECONDS, stop=stop)),
+        LeaseKeeper(locks, clock=steady, tells=False),
+        scan_lock(settings),
+        Pace(max(_SCANS_APART, every)),
+        stats=stats,
+        captured=captured,
+        busy_hint=BESIDE_THE_JOB,
+        clock=steady,
+    ).running()
 
 
 @contextmanager

@@ -91,3 +91,24 @@ class CaptureView(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Scanned(Enum):
+    """What became of a scan. BUSY: the source captures already, by itself or for somebody else."""
+
+    CAPTURED = "captured"
+    EMPTY = "empty"
+    BUSY = "busy"
+
+
+class LogScan(Protocol):
+    """Has the source capture what is committed. Not thread-safe."""
+
+    def scan(self) -> Scanned:
+        """Returns once what was committed before the call is captured, unless another scan is under way or there is more than one scan takes.
+
+        Raises TransientError, and PermanentError when this login may not, or this database cannot.
+        """
+        ...
+
+    def close(self) -> None: ...

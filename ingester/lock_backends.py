@@ -49,6 +49,11 @@ def lock_keys(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[s
     return {lock: table.key for table, lock in lock_names(settings, tables).items()}
 
 
+def scan_lock(settings: IngesterSettings) -> str:
+    """The lock whose owner scans the log of the database. A name with one dot is never that of a table's lock."""
+    return f"{posixpath.dirname(settings.origin.lock_path(TableName('dbo', 'any')))}/log-scan.lock"
+
+
 def places(settings: IngesterSettings, tables: int) -> list[str]:
     """Names of the locks by which ingesters count each other, as many as there are tables. A name with one dot is never that of a table's lock."""
     if isinstance(settings.locks, LocalLockSettings):

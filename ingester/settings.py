@@ -216,6 +216,14 @@ class IngesterSettings(Topology):
             "short compared with a poll interval. `0s`: each is checked at its own time."
         ),
     )
+    low_latency: bool = Field(
+        default=False,
+        description=(
+            "Whether the ingester has the server capture changes (`sys.sp_cdc_scan`) as often as its most frequent table is checked, and checks "
+            "all tables after each scan that captured something. For Azure SQL Database, which captures every 20 s by itself; the role "
+            "`db_owner` is needed. Off by default, because each scan costs the database. See run.md."
+        ),
+    )
     health: HealthSettings | None = Field(
         default=None, description="Where this stage serves metrics and health. None, the default: no port is opened."
     )

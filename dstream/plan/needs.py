@@ -86,6 +86,7 @@ class Database:
     tables: tuple[TableName, ...]
     by_function: bool
     keeps_schemas: bool = False
+    scans_log: bool = False
     patterns: tuple[TablePattern, ...] = ()
 
 
@@ -228,6 +229,7 @@ def _database(ingester: IngesterSettings) -> Database:
         tables=ingester.tables,
         by_function=ingester.query_mode == "function",
         keeps_schemas=ingester.keeps_schemas,
+        scans_log=ingester.low_latency,
     )
 
 

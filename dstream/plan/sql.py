@@ -77,6 +77,13 @@ def sections(database: Database) -> Iterator[Section]:
     )
     yield Section("Columns that an older installation's table lacks.", tuple(rights.add_columns()))
     yield Section('Locks of type "sqlserver" are application locks and need no table.', (rights.use_offsets(user),))
+    if database.scans_log:
+        yield Section(
+            "Scanning the log (low_latency = true). sys.sp_cdc_scan needs this role and no smaller right, and the role may do everything in this "
+            "database: remove the dashes if that is acceptable.",
+            (rights.join_role(user, rights.SCANNER),),
+            run=False,
+        )
     yield from _records(database)
     yield _seeing(database)
 

@@ -35,6 +35,7 @@ BUNDLE_SIZE = 64
 """Most slices of one task: what its eight threads can handle within a poll interval."""
 DEATHS = 3
 """After so many dead workers in a row that read only one table, the table is the cause."""
+_NO_BUNDLE = -1
 _LATE_SECONDS = 30.0
 """Time after `send_before`, when nothing is sent, for a commit and the end of the task."""
 _HANG_SECONDS = 150.0
@@ -166,6 +167,10 @@ class Dispatcher:
                 report = self._reports.get_nowait()
         except queue.Empty:
             return found + self._given_up()
+
+    def wake(self) -> None:
+        """End a wait for results. From any thread."""
+        self._reports.put((_NO_BUNDLE, (), False))
 
     @property
     def room(self) -> int:

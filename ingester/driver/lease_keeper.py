@@ -48,7 +48,8 @@ class LeaseKeeper:
     """`places`: locks of which each ingester takes one, so that ingesters can be counted. None: tables are not shared.
 
     `clock`: the steady clock that leases are counted by. `shuffle`: puts a list into an order of this ingester's own.
-    `chance`: a random number in [0, 1).
+    `chance`: a random number in [0, 1). `tells`: whether the log says when the lock service is unavailable; a second keeper of the same locks
+    need not.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LeaseKeeper:
         share: FairShare | None = None,
         shuffle: Callable[[list[str]], None] = random.shuffle,
         chance: Callable[[], float] = random.random,
+        tells: bool = True,
     ) -> None:
         self._locks = locks
         self._clock = clock
@@ -67,6 +69,7 @@ class LeaseKeeper:
         self._share = share or FairShare()
         self._shuffle = shuffle
         self._chance = chance
+        self._tells = tells
         self._guard = threading.Lock()
         self._wanted: set[str] = set()
         self._held: dict[str, _Held] = {}
@@ -198,9 +201,9 @@ class LeaseKeeper:
         failures = [failure for failure in outcomes if failure is not None]
         if not outcomes:
             return  # nothing was due, so nothing is known
-        if failures and not self._unavailable:
+        if failures and not self._unavailable and self._tells:
             log.warning("lock service unavailable, retrying", error=failures[0].message, hint=failures[0].hint)
-        if self._unavailable and not failures:
+        if self._unavailable and not failures and self._tells:
             log.info("lock service available again")
         self._unavailable = bool(failures)
 

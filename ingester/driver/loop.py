@@ -108,6 +108,7 @@ class Loop:
             clock,
             self._pausing.holds,
         )
+        self._captured = threading.Event()
         self._wanted = False  # whether the lease keeper knows the tables of the present catalog
 
     @property
@@ -145,16 +146,24 @@ class Loop:
         """Take over which tables are paused at the next turn. From any thread."""
         self._pausing.heard(heard)
 
+    def captured(self) -> None:
+        """The source has just captured changes: look at all tables now. From any thread."""
+        self._captured.set()
+        self._dispatcher.wake()
+
     def _turn(self) -> None:
         self._stats.turned()
         while not self._asked.empty():
             self._reconfigure(*self._asked.get())
         self._pausing.look()
         ready: list[TrackedTable] = []
-        for result in self._dispatcher.results(self._wait_seconds()):
+        for result in self._dispatcher.results(self._schedule.wait(self._clock(), most=_TICK)):
             if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
+        if self._captured.is_set():
+            self._captured.clear()
+            self._roster.hurry(self._roster.tables)
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         if not self._outage:
             self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables)))
@@ -180,11 +189,6 @@ class Loop:
         self._wanted = False
         if not self._outage.disconnected:
             self._want()
-
-    def _wait_seconds(self) -> float:
-        due_at = self._schedule.next_due()
-        wait = _TICK if due_at is None else due_at - self._clock()
-        return min(_TICK, max(0.0, wait))
 
     # a pass: catalog, locks, one probe for all tables
 

@@ -133,6 +133,11 @@ class Schedule:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
+    def wait(self, now: float, *, most: float) -> float:
+        """Seconds until the next table is due, at most `most`."""
+        due_at = self.next_due()
+        return most if due_at is None else min(most, max(0.0, due_at - now))
+
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
         self._waiting[table] = self._order

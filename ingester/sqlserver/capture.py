@@ -11,6 +11,8 @@ from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, Scan, explain,
 from ingester.sqlserver.sql import capture as queries
 
 _UNKNOWN_OBJECT = 208
+_BUSY = 22903
+"""Two scans met, and one of them gave way: with `low_latency` that is usual, and no fault of capture."""
 _SCHEDULER_SECONDS = 20.0
 """How often Azure SQL Database scans.
 https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overview"""
@@ -79,7 +81,7 @@ class SqlServerCapture:
                 )
                 for began, ended, transactions, latency, failures in scans
             ),
-            errors=tuple(CaptureError(number, text or "") for number, text in errors or ()),
+            errors=tuple(CaptureError(number, text or "") for number, text in errors or () if number != _BUSY),
             tracked=bool(tracked),
         )
 

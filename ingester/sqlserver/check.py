@@ -35,6 +35,7 @@ from ingester.sqlserver.history.check import findings as findings_of_snapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.operating.check import findings as findings_of_pauses
 from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.scanning.check import findings as findings_of_scans
 from ingester.sqlserver.schema.check import findings as findings_of_schemas
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import capture as queries_of_capture
@@ -62,6 +63,10 @@ def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
                 if settings.keeps_schemas:
                     yield from guarded("schemas", lambda: findings_of_schemas(connection, session), fix=session.fix_of)
                 yield from guarded("capture", check.capture, fix=session.fix_of)
+                if settings.low_latency:
+                    yield from guarded(
+                        "low latency", lambda: findings_of_scans(connection, session), fix=session.fix_of
+                    )
 
 
 def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:

@@ -51,6 +51,13 @@ MAKE_SCHEMAS = (
 )
 USE_SCHEMAS = f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
+SCAN_LOG = (
+    "ALTER ROLE db_owner ADD MEMBER, for the login's user (sys.sp_cdc_scan needs that role); or remove low_latency"
+)
+BESIDE_THE_JOB = (
+    "remove low_latency, and let the job itself scan more often: EXEC sys.sp_cdc_change_job @job_type = N'capture', @pollinginterval = 1, "
+    "then sys.sp_cdc_stop_job and sys.sp_cdc_start_job"
+)
 START_JOB = "EXEC sys.sp_cdc_start_job N'capture'; check that SQL Server Agent is running"
 ADD_JOB = "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own"
 SCAN_MORE = "raise @maxtrans and @maxscans of the capture job (sys.sp_cdc_change_job)"

@@ -101,6 +101,17 @@ CLOCKS = Metric(
     "counter",
     "Slices that came back from a machine whose clock differs from the driver's by more than 2 s.",
 )
+SCANS = Metric(
+    "dstream_ingester_log_scans_total",
+    "counter",
+    "Scans of the log with `low_latency`: `captured`, `empty`, `busy` (another session scans), `failed`.",
+    ("outcome",),
+)
+SCANNING = Metric(
+    "dstream_ingester_log_scanning",
+    "gauge",
+    "1 while this ingester scans the log with `low_latency`, 0 while it is hindered; missing where another one does, or none.",
+)
 QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any change was sent.")
 PASSES = Metric(
     "dstream_ingester_pass_seconds",
@@ -139,6 +150,8 @@ METRICS = (
     BUSY,
     THROTTLED,
     CLOCKS,
+    SCANS,
+    SCANNING,
     QUIET,
     PASSES,
     SLICES,
@@ -181,6 +194,10 @@ def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
     yield BUSY(figures.busy)
     yield THROTTLED(figures.refusals)
     yield CLOCKS(figures.clocks_off)
+    for outcome, count in sorted(figures.scans.items()):
+        yield SCANS(count, outcome)
+    if figures.scanning is not None:
+        yield SCANNING(int(figures.scanning))
     yield QUIET(figures.quiet)
     yield PASSES(figures.passes)
     yield SLICES(figures.slices)

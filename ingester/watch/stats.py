@@ -77,7 +77,8 @@ class Figures:
     """Everything at one moment, `now` (steady clock). `queue`: False while the queue accepts no messages.
 
     `busy` of `slots` run tasks. `refusals`: sends that a throttling namespace refused. `clocks_off`: slices from machines
-    whose clock differs.
+    whose clock differs. `scans`: of the log, by their outcome. `scanning`: whether the ingester scans the log and is not hindered; None: it is not
+    to.
     """
 
     now: float
@@ -91,6 +92,8 @@ class Figures:
     busy: int
     refusals: int
     clocks_off: int
+    scans: Mapping[str, int] = field(default_factory=dict)
+    scanning: bool | None = None
 
     @property
     def quiet(self) -> float:
@@ -130,6 +133,8 @@ class IngesterStats:
         """How long slices of a table were out before they were given up, added up over consecutive ones."""
         self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
         self._slots = self._busy = self._refusals = self._clocks_off = 0
+        self._scans: Counter[str] = Counter()
+        self._scanning: bool | None = None
 
     # written by the loop
 
@@ -168,6 +173,15 @@ class IngesterStats:
     def refused(self, sends: int) -> None:
         """A throttling namespace refused that many."""
         self._refusals += sends
+
+    def scanned(self, outcome: str) -> None:
+        """A scan of the source's log has ended like this."""
+        with self._guard:
+            self._scans[outcome] += 1
+
+    def scans(self, works: bool | None) -> None:
+        """Whether this ingester scans the source's log; None: another one does, or none is to."""
+        self._scanning = works
 
     def clock_differs(self) -> None:
         """A slice came from a machine whose clock differs from this one's."""
@@ -295,6 +309,8 @@ class IngesterStats:
                 busy=self._busy,
                 refusals=self._refusals,
                 clocks_off=self._clocks_off,
+                scans=dict(self._scans),
+                scanning=self._scanning,
             )
 
     def alive(self) -> str | None:

@@ -44,6 +44,9 @@ MAKE_SCHEMAS = f"{schemas.CREATE};"
 
 MAKE_PAUSES = f"{pauses.CREATE};"
 
+SCANNER = "db_owner"
+"""The role that sys.sp_cdc_scan needs. No smaller right is documented."""
+
 LONGEST_KEPT = 4320
 """Minutes, SQL Server's default: three days."""
 

@@ -1,0 +1,132 @@
+"""Has the source capture what is committed, again and again, while this ingester holds the lock for it. A thread of its own.
+
+Nothing waits for it: a scan that fails or hangs hinders neither the reading of tables nor their locks. The lock only spares the source
+useless requests. Two ingesters that both believe to have it harm nobody: the source refuses the second scan.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from common.clock import SteadyClock
+from common.errors import DStreamError
+from ingester.capture_status import LogScan, Scanned
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.scanning.pace import News, Pace
+from ingester.watch.stats import IngesterStats
+
+log = structlog.get_logger("ingester")
+
+_STANDBY_SECONDS = 1.0
+"""Between two looks for the lock. The lease keeper takes it meanwhile."""
+_FAILED = "failed"
+
+
+class LogScanner:
+    """`scans` belongs to this object's thread, which closes it. `leases` keeps the lock of this name and no other. `captured` is called after
+    each scan that captured something. `busy_hint`: what a person can do where another session scans all the time.
+    """
+
+    def __init__(
+        self,
+        scans: LogScan,
+        leases: LeaseKeeper,
+        lock: str,
+        pace: Pace,
+        *,
+        stats: IngesterStats,
+        captured: Callable[[], None],
+        busy_hint: str,
+        clock: SteadyClock,
+    ) -> None:
+        self._scans = scans
+        self._leases = leases
+        self._lock = lock
+        self._pace = pace
+        self._stats = stats
+        self._captured = captured
+        self._busy_hint = busy_hint
+        self._clock = clock
+        self._ours = False
+        self._stop = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While its context is open, the log is scanned whenever the lock is held."""
+        thread = threading.Thread(target=self._run, name="log-scan", daemon=True)
+        self._leases.want([self._lock])
+        self._leases.start()
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join(1.0)  # a scan that is under way ends with its connection, soon after a stop
+            self._leases.close(1.0)
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            try:
+                pause = self.turn()
+            except Exception:
+                log.exception(
+                    "periodic check failed",
+                    of="scans of the log",
+                    effect="the next scan tries again",
+                    hint="this is a defect of DStream: report this line",
+                )
+                pause = _STANDBY_SECONDS
+        self._scans.close()
+
+    def turn(self) -> float:
+        """Scan once if the lock is held. Returns the seconds until the next turn."""
+        if not self._holds():
+            return _STANDBY_SECONDS
+        began = self._clock()
+        outcome: Scanned | DStreamError
+        try:
+            outcome = self._scans.scan()
+        except DStreamError as error:
+            outcome = error
+        if self._stop.is_set():
+            return 0.0
+        pause, news = self._pace.after(outcome, self._clock() - began)
+        self._stats.scanned(_FAILED if isinstance(outcome, DStreamError) else outcome.value)
+        self._stats.scans(self._pace.works)
+        self._tell(news, outcome)
+        if outcome is Scanned.CAPTURED:
+            self._captured()
+        return pause
+
+    def _holds(self) -> bool:
+        try:
+            ours = self._leases.lease(self._lock) is not None
+        except DStreamError as error:  # the lock service refuses; the keeper tries again
+            log.debug("lock of the log not held", error=error.message)
+            ours = False
+        if ours != self._ours:
+            self._ours = ours
+            log.info("scanning the log" if ours else "scanning the log is left to another ingester", lock=self._lock)
+            if not ours:
+                self._stats.scans(None)
+        return ours
+
+    def _tell(self, news: News, outcome: Scanned | DStreamError) -> None:
+        effect = "changes are captured in the source's own rhythm"
+        if news is News.BUSY:
+            log.warning(
+                "low_latency has no effect",
+                why="another session scans the log all the time",
+                effect=effect,
+                hint=self._busy_hint,
+            )
+        elif news is News.WORKS:
+            log.info("the log can be scanned again")
+        elif isinstance(outcome, DStreamError) and news is not News.NONE:
+            what = "the log may not be scanned" if news is News.REFUSED else "scanning the log failed, retrying"
+            log.warning(what, error=outcome.message, effect=effect, hint=outcome.hint)

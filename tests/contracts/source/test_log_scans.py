@@ -1,0 +1,91 @@
+"""Scans of the log that the ingester asks for: what they capture, when they give way, and what a missing right is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from pydantic import SecretStr
+
+from common.check import Outcome
+from common.errors import PermanentError, TransientError
+from common.sqladdress import SqlAddress
+from ingester.capture_status import Scanned
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.findings import Session
+from ingester.sqlserver.scanning.check import findings
+from ingester.sqlserver.scanning.log_scan import SqlServerLogScan
+from ingester.sqlserver.sql import rights
+from tests.contracts.source.conftest import Log, Places
+from tests.contracts.source.test_source import Place, what
+
+ROW = "INSERT INTO dbo.Persons (ID) VALUES ({})"
+
+
+@pytest.fixture
+def place(places: Places) -> Place:
+    """Its capture job is stopped."""
+    return places()
+
+
+@pytest.fixture
+def scans(place: Place) -> Iterator[SqlServerLogScan]:
+    with closing(SqlServerLogScan(Connection(Place.address_of(place.login)))) as made:
+        yield made
+
+
+def test_a_scan_captures_what_was_committed_before_it(place: Place, scans: SqlServerLogScan) -> None:
+    scans.scan()
+    place.execute(ROW.format(1))
+    assert scans.scan() is Scanned.CAPTURED
+    assert what(place.read()) == [("INSERT", 1)]
+    assert scans.scan() is Scanned.EMPTY
+
+
+def test_a_scan_that_meets_another_one_gives_way_and_keeps_its_connection(
+    place: Place, scans: SqlServerLogScan, log: Log
+) -> None:
+    scans.scan()
+    place.execute(ROW.format(1))
+    with log(place).scanning(1000):
+        assert scans.scan() is Scanned.BUSY
+    logins = scans._connection._connection
+    assert scans.scan() is Scanned.CAPTURED
+    assert scans._connection._connection is logins
+
+
+def test_a_scan_that_fails_says_what_the_server_says(place: Place, scans: SqlServerLogScan) -> None:
+    place.execute("EXEC sys.sp_cdc_disable_db")
+    with pytest.raises(TransientError, match="scanning the log: error 22901"):
+        scans.scan()
+
+
+def test_a_login_that_is_no_owner_learns_which_role_it_needs(place: Place) -> None:
+    place.execute("IF SUSER_ID(N'reader') IS NULL CREATE LOGIN reader WITH PASSWORD = N'test-Password-2'")
+    place.execute("CREATE USER reader FOR LOGIN reader")
+    place.execute(rights.read_changes("reader"))
+    login = place.login
+    address = SqlAddress(login.host, login.port, None, login.database, "reader", SecretStr("test-Password-2"))
+    session = Session(login.database, "reader", "reader")
+    with closing(Connection(address)) as connection:
+        with pytest.raises(PermanentError, match="22904") as refused:
+            SqlServerLogScan(connection).scan()
+        assert "db_owner" in str(refused.value.hint)
+        (found,) = findings(connection, session)
+        assert (found.outcome, found.subject) == (Outcome.FAIL, "low latency")
+        assert found.fix is not None
+        for statement in found.fix.commands:
+            place.execute(statement)
+        place.execute("EXEC sys.sp_cdc_drop_job N'capture'")
+        assert [each.outcome for each in findings(connection, session)] == [Outcome.OK]
+        assert SqlServerLogScan(connection).scan() in (Scanned.CAPTURED, Scanned.EMPTY)
+
+
+def test_the_check_warns_of_a_capture_job_that_has_the_log_to_itself(place: Place) -> None:
+    login = place.login
+    with closing(Connection(Place.address_of(login))) as connection:
+        (agent,) = findings(connection, Session(login.database, "dbo", "sa"))
+        (service,) = findings(connection, Session(login.database, "dbo", "sa", azure=True))
+    assert (agent.outcome, "capture job" in agent.text) == (Outcome.WARN, True)
+    assert service.outcome is Outcome.OK
