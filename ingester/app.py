@@ -126,8 +126,7 @@ def _run_with(
     """`settings`: with the tables that were found."""
     for table in settings.streams:
         stats.stands(table, Standing.ELSEWHERE)
-    keys = lock_keys(settings, settings.streams)
-    locks = locks_of(settings, keys)
+    locks = locks_of(settings, keys := lock_keys(settings, settings.streams))
     connection = Connection(settings.db, stop=stop)
     try:
         counted = list(settings.tables)

@@ -108,8 +108,10 @@ class Loop:
             clock,
             self._pausing.holds,
         )
-        self._captured = threading.Event()
-        self._wanted = False  # whether the lease keeper knows the tables of the present catalog
+        self._captured, self._wanted = (
+            threading.Event(),
+            False,
+        )  # whether the lease keeper knows the tables of the present catalog
 
     @property
     def changes(self) -> int:
@@ -157,7 +159,7 @@ class Loop:
             self._reconfigure(*self._asked.get())
         self._pausing.look()
         ready: list[TrackedTable] = []
-        for result in self._dispatcher.results(self._schedule.wait(self._clock(), most=_TICK)):
+        for result in self._dispatcher.results(self._wait_seconds()):
             if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
@@ -189,6 +191,9 @@ class Loop:
         self._wanted = False
         if not self._outage.disconnected:
             self._want()
+
+    def _wait_seconds(self) -> float:
+        return self._schedule.wait(self._clock(), most=_TICK)
 
     # a pass: catalog, locks, one probe for all tables
 

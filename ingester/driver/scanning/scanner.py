@@ -127,6 +127,7 @@ class LogScanner:
             )
         elif news is News.WORKS:
             log.info("the log can be scanned again")
-        elif isinstance(outcome, DStreamError) and news is not News.NONE:
-            what = "the log may not be scanned" if news is News.REFUSED else "scanning the log failed, retrying"
-            log.warning(what, error=outcome.message, effect=effect, hint=outcome.hint)
+        elif isinstance(outcome, DStreamError) and news is News.REFUSED:
+            log.warning("the log may not be scanned", error=outcome.message, effect=effect, hint=outcome.hint)
+        elif isinstance(outcome, DStreamError) and news is News.FAILED:
+            log.warning("scanning the log failed, retrying", error=outcome.message, effect=effect, hint=outcome.hint)

@@ -78,3 +78,9 @@ def test_azure_sql_database_has_neither_logins_nor_msdb(plan: Plan) -> None:
 
 def test_names_are_quoted(plan: Plan) -> None:
     assert "GRANT SELECT ON OBJECT::[sales].[Order Details] TO [dstream];" in sql.written(plan())
+
+
+def test_the_role_that_scans_the_log_is_a_comment_and_only_where_it_is_wanted(plan: Plan) -> None:
+    grant = "-- ALTER ROLE [db_owner] ADD MEMBER [dstream];"
+    assert grant in sql.written(plan(ingester="low_latency = true"))
+    assert grant not in sql.written(plan())

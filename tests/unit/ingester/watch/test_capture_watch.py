@@ -311,5 +311,7 @@ def test_every_metric_that_is_told_is_declared(world: World) -> None:
     world.sent(1, trouble=Trouble.TRANSIENT, message="")
     world.view.offsets["dbo.Persons"] = OffsetTimes(0.0, None)
     world.look()
+    world.stats.scanned("captured")
+    world.stats.scans(True)
     told = {sample.metric.name for sample in samples(world.stats, world.watch.seen)}
     assert told == {metric.name for metric in METRICS}
