@@ -108,10 +108,7 @@ class Loop:
             clock,
             self._pausing.holds,
         )
-        self._captured, self._wanted = (
-            threading.Event(),
-            False,
-        )  # whether the lease keeper knows the tables of the present catalog
+        self._captured, self._wanted = threading.Event(), False  # wanted: the keeper knows the catalog's tables
 
     @property
     def changes(self) -> int:
