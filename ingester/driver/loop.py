@@ -108,7 +108,7 @@ class Loop:
             clock,
             self._pausing.holds,
         )
-        self._captured, self._wanted = threading.Event(), False  # wanted: the keeper knows the catalog's tables
+        self._wanted = False  # whether the lease keeper knows the tables of the present catalog
 
     @property
     def changes(self) -> int:
@@ -147,7 +147,7 @@ class Loop:
 
     def captured(self) -> None:
         """The source has just captured changes: look at all tables now. From any thread."""
-        self._captured.set()
+        self._roster.look_at_all()
         self._dispatcher.wake()
 
     def _turn(self) -> None:
@@ -160,9 +160,6 @@ class Loop:
             if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
-        if self._captured.is_set():
-            self._captured.clear()
-            self._roster.hurry(self._roster.tables)
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         if not self._outage:
             self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables)))
@@ -191,8 +188,6 @@ class Loop:
 
     def _wait_seconds(self) -> float:
         return self._schedule.wait(self._clock(), most=_TICK)
-
-    # a pass: catalog, locks, one probe for all tables
 
     def _pass(self, tables: list[TrackedTable]) -> None:
         waiting = {table.name for table in tables}

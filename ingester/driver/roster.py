@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 
 import structlog
@@ -40,6 +41,7 @@ class Roster:
         self._ownership = ownership
         self._stats = stats
         self._clock = clock
+        self._all = threading.Event()
 
     def status(self) -> int:
         """The exit status after the loop: 1 if every table has stopped."""
@@ -73,7 +75,14 @@ class Roster:
 
     def take(self, *, ahead: float) -> list[TrackedTable]:
         """The tables that are due, and those that are soon, within `ahead` seconds. Put each back, or let its slice bring it back."""
+        if self._all.is_set():
+            self._all.clear()
+            self.hurry(self.tables)
         return [self.tables[name] for name in self._schedule.take(self._clock(), ahead=ahead) if name in self.tables]
+
+    def look_at_all(self) -> None:
+        """Make every table due before the next are taken. From any thread."""
+        self._all.set()
 
     def put(self, table: TableName, outcome: TableOutcome) -> None:
         """Schedule `table` again after a look at it, unless it was removed or has stopped meanwhile."""
