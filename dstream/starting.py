@@ -121,19 +121,23 @@ def started(
     *settings: Any,
     call: str = "run",
     needs: str | None = None,
+    ahead: tuple[str, str] | None = None,
     within: float | None = None,
     **choices: Any,
 ) -> int:
     """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
     `call`: another function than `run`. `needs`: a module that is imported as well, so that a missing package is reported before anything begins.
-    `within`: seconds from that event until the process is ended, whatever it still does.
+    `ahead`: a module and its function that begins, with the settings, what takes long; `run` gets its result as `ahead`. It comes before the other
+    imports. `within`: seconds from that event until the process is ended, whatever it still does.
     """
     from dstream.signals import ended_within, stop_on_signals
 
     # Before the import, which takes a second: a signal meanwhile must already be a clean stop.
     stop = stop_on_signals()
     with nullcontext() if within is None else ended_within(within, stop):
+        if ahead is not None:
+            choices["ahead"] = getattr(imported(ahead[0]), ahead[1])(*settings)
         function = getattr(imported(module), call)
         if needs is not None:
             imported(needs)

@@ -1,6 +1,7 @@
 """Settings to a running ingester, on Spark or (`provide`) in threads of this process; `worker.py` does the same where slices are drained.
 
-Database, offsets, locks and queue are tried before Spark starts: Spark takes seconds, and a wrong password fails at once.
+Spark starts first, because that takes seconds of another core, and the queue is opened beside it. Database, offsets and locks are tried meanwhile:
+a wrong password still fails at once, and ends what has begun.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -40,6 +42,8 @@ from ingester.observation import observed
 from ingester.offsets import TakenOffsets
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
+from ingester.spark.launched import Launched, launched
+from ingester.spark.starting import Start
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import BESIDE_THE_JOB
@@ -59,6 +63,9 @@ from ingester.watch.stats import IngesterStats, Standing
 from ingester.worker import Sending, Worker, first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
 
+if TYPE_CHECKING:
+    from ingester.spark.executor import SparkExecutor
+
 log = structlog.get_logger("ingester")
 
 _PROVIDER_STOPS = 4.0
@@ -74,19 +81,29 @@ _NO_TABLE = 5.0
 SettingsWatch = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
 """While its context is open, it calls the given function, from any thread, with each changed configuration."""
 
-Engine = Callable[[IngesterSettings], AbstractContextManager[Executor]]
-"""What runs slices, with the settings as they were resolved."""
+Begun = Callable[[], AbstractContextManager[Executor]]
+"""Waits until slices can run. While its context is open, they do."""
+
+Engine = Callable[[IngesterSettings], AbstractContextManager[Begun]]
+"""What runs slices, with the settings as they were resolved. It starts when its context is opened, and ends with it."""
+
+_QUEUE_SECONDS = 600.0
+"""For the queue to be provided and opened. Each of its calls has a shorter deadline of its own."""
 
 
 def run(
-    settings: IngesterSettings, stop: threading.Event, *, watched: SettingsWatch = lambda take: nullcontext()
+    settings: IngesterSettings,
+    stop: threading.Event,
+    *,
+    watched: SettingsWatch = lambda take: nullcontext(),
+    ahead: Launched | None = None,
 ) -> int:
-    """Run stage 1 until `stop`. Returns the exit status.
+    """Run stage 1 until `stop`. Returns the exit status. `ahead`: the JVM, if it was launched already; it ends with this.
 
     Raises ConfigurationError, and PermanentError or TransientError when it cannot start.
     """
     with observed(settings, stop) as stats:
-        return _run(settings, stop, stats, partial(_on_spark, stop), watched)
+        return _run(settings, stop, stats, partial(_on_spark, stop, ahead), watched)
 
 
 def provide(settings: ProviderSettings, stop: threading.Event, *, descriptor: int) -> int:
@@ -109,10 +126,10 @@ def _run(
     engine: Engine,
     watched: SettingsWatch = lambda take: nullcontext(),
 ) -> int:
-    """`engine`: entered once database and locks have answered."""
-    looking = Connection(settings.db, stop=stop)
-    finder = Finder(settings, partial(tables_under_cdc, looking), stats.found, looking.close)
-    return _run_with(finder.begin(), finder, stop, stats, engine, watched)
+    with engine(settings) as begun:
+        looking = Connection(settings.db, stop=stop)
+        finder = Finder(settings, partial(tables_under_cdc, looking), stats.found, looking.close)
+        return _run_with(finder.begin(), finder, stop, stats, begun, watched)
 
 
 def _run_with(
@@ -120,10 +137,10 @@ def _run_with(
     finder: Finder,
     stop: threading.Event,
     stats: IngesterStats,
-    engine: Engine,
+    begun: Begun,
     watched: SettingsWatch,
 ) -> int:
-    """`settings`: with the tables that were found."""
+    """`settings`: with the tables that were found. `begun`: entered once database and locks have answered."""
     for table in settings.streams:
         stats.stands(table, Standing.ELSEWHERE)
     locks = locks_of(settings, keys := lock_keys(settings, settings.streams))
@@ -137,7 +154,7 @@ def _run_with(
         locks.ensure()
         pauses = PauseLook(SqlServerPauses(Connection(settings.db, proven=True, stop=stop)))
         paused = pauses.first()
-        with engine(settings) as executor:
+        with begun() as executor:
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))
             loop = Loop(
                 _loop_settings(settings),
@@ -191,10 +208,23 @@ def _scanning(
 
 
 @contextmanager
-def _on_spark(stop: threading.Event, settings: IngesterSettings) -> Iterator[Executor]:
+def _on_spark(stop: threading.Event, ahead: Launched | None, settings: IngesterSettings) -> Iterator[Begun]:
+    jvm = ahead or launched(settings)
+    try:
+        queue = Start(partial(_open_queue, settings), seconds=_QUEUE_SECONDS, name="queue")
+        executor = _spark(settings, jvm)
+        try:
+            yield partial(_begun, stop, queue, executor)
+        finally:
+            executor.close()
+    finally:
+        jvm.close()
+
+
+def _spark(settings: IngesterSettings, jvm: Launched) -> SparkExecutor:
+    """Connects to the JVM from now on."""
     from ingester.spark.executor import SparkExecutor  # slow to import, and a provider has no Spark
 
-    _open_queue(settings)
     needed = WorkerSettings.of(settings)
     # What a bundle takes to a worker; None where all run on this machine and have it in their environment.
     carried = None if is_local(settings.spark.master) else replace(needed, tracing=variables(os.environ))
@@ -203,10 +233,19 @@ def _on_spark(stop: threading.Event, settings: IngesterSettings) -> Iterator[Exe
         master=settings.spark.master,
         conf=settings.spark.conf,
         slots=settings.spark.slots,
-        environment=needed.environment() if carried is None else {},
+        launched=jvm,
     )
+    executor.start(partial(first_task, carried))
+    return executor
+
+
+@contextmanager
+def _begun(stop: threading.Event, queue: Start, executor: SparkExecutor) -> Iterator[Executor]:
     try:
-        lacking = executor.begin(partial(first_task, carried), stop)
+        opened = queue.awaited(stop)
+        if isinstance(opened, Exception):
+            raise opened
+        lacking = executor.started(stop)
         if lacking is not None:
             raise PermanentError(f"starting on Spark: {lacking}")
         yield executor
@@ -215,7 +254,7 @@ def _on_spark(stop: threading.Event, settings: IngesterSettings) -> Iterator[Exe
 
 
 @contextmanager
-def _in_threads(provided: ProviderSettings, output: Output, settings: IngesterSettings) -> Iterator[Executor]:
+def _in_threads(provided: ProviderSettings, output: Output, settings: IngesterSettings) -> Iterator[Begun]:
     def outlet(offsets: TakenOffsets) -> Sending:
         lines = Lines(
             offsets,
@@ -227,7 +266,7 @@ def _in_threads(provided: ProviderSettings, output: Output, settings: IngesterSe
         return Sending(lines, LineEncoder(settings.origin), lines)
 
     worker = Worker(WorkerSettings.of(settings), lambda: output.finishing, outlet=outlet)
-    yield ThreadExecutor(worker.run_all, output)
+    yield lambda: nullcontext(ThreadExecutor(worker.run_all, output))
 
 
 def _source(settings: IngesterSettings, connection: Connection, counted: list[TableName]) -> SqlServerSource:

@@ -1,6 +1,6 @@
-"""`python -m tests.jvm_archive FILE`: writes the classes that Spark's JVM loads to an archive, from which tests start it in two thirds of the time.
+"""`python -m tests.jvm_archive FILE`: writes the classes that Spark's JVM loads to archives, from which tests start it in two thirds of the time.
 
-The JVM's own class data sharing: it looks by itself whether an archive fits its version and its jars, and goes on without one that does not.
+One is the ingester's own (ingester/spark/training.py). FILE is another one, for JVMs that Spark's scripts start: those of a cluster.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
+from ingester.spark.archive import OFF, VARIABLE
+
+_OWN = Path(sys.prefix, "share", "dstream", "jvm")
 ARCHIVE = Path(sys.prefix, "spark.jsa")
 """Where `make test` has it written."""
 _OPTIONS = "SPARK_SUBMIT_OPTS"
@@ -18,25 +21,25 @@ _SECONDS = 180.0
 
 
 def use() -> None:
-    """From now on Spark's JVMs start from the archive, if it is there."""
-    if ARCHIVE.exists():
-        os.environ.setdefault(_OPTIONS, f"-XX:SharedArchiveFile={ARCHIVE} {_QUIET}")
+    """From now on ingesters start from the archive, if it is there, and make none."""
+    os.environ.setdefault(VARIABLE, str(_OWN) if _OWN.exists() else OFF)
 
 
 def main(path: Path) -> None:
     """Spark runs a task and its JVM ends in its own time, in which it writes the archive."""
     from ingester.spark import executor as spark
-    from ingester.spark import jvm as spark_jvm
+    from ingester.spark import training
 
     written = path.with_suffix(".new")
     os.environ[_OPTIONS] = f"-XX:ArchiveClassesAtExit={written} {_QUIET}"
-    spark_jvm._END_SECONDS = _SECONDS
     executor = spark.SparkExecutor(lambda bundle, stopping, driver: [], master="local[2]", conf={})
     try:
         executor.begin(lambda: "a task", threading.Event())
     finally:
-        executor.close()
+        executor.close(seconds=_SECONDS)
     written.replace(path)
+    del os.environ[_OPTIONS]
+    print(training.make(_OWN))
 
 
 if __name__ == "__main__":

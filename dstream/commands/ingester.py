@@ -15,4 +15,10 @@ def ingester(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_for
 
     settings, watched = watching(load_ingester, config, log_level, log_format)
     announced("ingester", config, settings)
-    return started("ingester.app", settings, needs="ingester.spark.executor", watched=watched)
+    return started(
+        "ingester.app",
+        settings,
+        needs="ingester.spark.executor",
+        ahead=("ingester.spark.launched", "launched"),
+        watched=watched,
+    )

@@ -8,8 +8,6 @@ The loop's own thread never calls into the JVM: a JVM that hangs would hold up t
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,22 +19,22 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 
-from common.clock import steady
 from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import within
 from common.periodic import repeat
 from ingester.executor import Begins, Early
 from ingester.slices import Slice, SliceResult, WorkerLost
+from ingester.spark.beside import beside
 from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
-from ingester.spark.conf import LOG4J, RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
+from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver, DriverLine
 from ingester.spark.health import Answers, ExecutorHealth
-from ingester.spark.java import java_home
-from ingester.spark.jvm import Jvm
+from ingester.spark.jvm import END_SECONDS
+from ingester.spark.launched import Launched
 from ingester.spark.queued import Queued
 from ingester.spark.reasons import hint_for, reason, worker_died
-from ingester.spark.scratch import Scratch
-from ingester.spark.seal import VARIABLE, Seal
+from ingester.spark.seal import Seal
+from ingester.spark.starting import Start
 from ingester.spark.worker_side import BundleTask, Work, build_of, checked, run_sealed
 
 log = structlog.get_logger("spark")
@@ -47,8 +45,6 @@ FirstTask = Callable[[], Any]
 START_SECONDS, CLUSTER_START_SECONDS = 120.0, 240.0
 """For the JVM, the first executor and its first Python worker. No lock is held yet, and a machine of a cluster may have to load an image.
 Spark itself gives a standalone master 60 s."""
-_NEWS_SECONDS = 20.0
-"""After which a start that waits for an executor says so."""
 _LOOK_SECONDS = 5.0
 """Between two checks of the context and its executors."""
 _TRIAL_SECONDS = 20.0
@@ -65,7 +61,8 @@ _FAILURES = (Py4JError, PySparkException, OSError)
 class SparkExecutor:
     """`master`, `conf` and `slots`: the settings of `ingester { spark { ... } }`. `conf` overrides every default.
 
-    `environment`: variables for the JVM, and so for the Python workers on this machine. Nothing runs before `begin`.
+    `environment`: variables for the JVM, and so for the Python workers on this machine. `launched`: a JVM that starts already, of these
+    settings; it ends with this. Nothing runs before `begin` or `start`.
     """
 
     def __init__(
@@ -76,74 +73,55 @@ class SparkExecutor:
         conf: Mapping[str, str],
         slots: int | None = None,
         environment: Mapping[str, str] = {},
+        launched: Launched | None = None,
     ) -> None:
+        self._launched = launched = launched or Launched(master=master, conf=conf, environment=environment)
         self._master = master
         self._fixed = slots
-        _name_interpreters(conf)
-        self._scratch = Scratch()
-        folder = self._scratch.path
-        self._stopping = folder / "stopping"
+        self._stopping = launched.scratch.path / "stopping"
         self._health = ExecutorHealth(idles=conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
         self._context: SparkContext | None = None
-        self._elsewhere = not is_local(master)
+        self._elsewhere = launched.elsewhere
         self._line: DriverLine | None = None
         self._queued = Queued()
         self._build = build_of()
-        key = Seal.new_key()
-        self._seal = Seal(key)
-        self._work = self._checked(partial(run_sealed, task, self._stopping, key if self._elsewhere else None))
-        if not self._elsewhere:
-            environment = {**environment, VARIABLE: key.decode()}
+        self._seal = Seal(launched.key)
+        self._work = self._checked(partial(run_sealed, task, self._stopping, launched.key if self._elsewhere else None))
         self._unreached = False
         self._closing = threading.Event()
         self._begun = False
+        self._start: Start | None = None
         self._stopped: str | None = None
         self._answers = Answers()
         self._slots = max(FEWEST_SLOTS, slots or 0)
         self._allocation = Allocation()
-        log4j = folder / "log4j2.properties"
-        log4j.write_text(LOG4J)
-        (folder / "spark").mkdir()
-        settings = spark_settings(master, conf, local_dir=folder / "spark", log4j=log4j, environment=os.environ)
-        self._results_port = results_port(settings)
-        if off := unguarded(master, settings):
-            log.warning(
-                "passwords travel in clear between Spark's machines",
-                settings=off,
-                hint="set these settings of spark.conf to true",
-            )
-        self._settings = settings
-        self._jvm = Jvm(settings, folder, environment=environment, masked=maskable(conf))
+        self._settings = launched.settings
+        self._results_port = launched.results_port
+        self._jvm = launched.jvm
 
     def begin(self, first: FirstTask, stop: threading.Event, *, seconds: float | None = None) -> Any:
         """Start Spark, run `first` on an executor and return its result; None when `stop` is set before.
 
         Raises PermanentError when that fails, or takes longer than `seconds`.
         """
-        seconds = seconds or (CLUSTER_START_SECONDS if self._elsewhere else START_SECONDS)
-        done = threading.Event()
-        came: list[Any] = []
+        self.start(first, seconds=seconds)
+        return self.started(stop)
 
-        def start() -> None:
-            try:
-                came.append(self._begin(first))
-            except Exception as error:  # raised below, in the caller's thread
-                came.append(error)
-            done.set()
+    def start(self, first: FirstTask, *, seconds: float | None = None) -> None:
+        """As `begin`, without waiting: `started` does."""
+        self._seconds = seconds or (CLUSTER_START_SECONDS if self._elsewhere else START_SECONDS)
+        self._start = Start(
+            partial(self._begin, first), seconds=self._seconds, news=self._still_waits if self._elsewhere else None
+        )
 
-        threading.Thread(target=start, name="spark-start", daemon=True).start()
-        deadline, news_at = steady() + seconds, steady() + _NEWS_SECONDS
-        while not done.wait(0.1):
-            if stop.is_set():
-                return None
-            if self._elsewhere and steady() >= news_at:
-                news_at = deadline
-                self._still_waits(deadline - steady())
-            if steady() >= deadline:
-                raise self._unstarted(
-                    f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'the reason is unknown'}"
-                )
-        [result] = came
+    def started(self, stop: threading.Event) -> Any:
+        """The result of the first task; None when `stop` is set before. Raises as `begin`."""
+        assert self._start is not None
+        try:
+            result = self._start.awaited(stop)
+        except TimeoutError:
+            why = self._jvm.last_words or "the reason is unknown"
+            raise self._unstarted(f"no task has run after {self._seconds:.0f} s: {why}") from None
         if isinstance(result, DStreamError):
             raise result
         if isinstance(result, Exception):
@@ -222,16 +200,19 @@ class SparkExecutor:
             self._jvm.kill()
         return not self._elsewhere
 
-    def close(self) -> None:
+    def close(self, *, seconds: float = END_SECONDS) -> None:
+        """`seconds`: for the JVM to end. A second call does nothing."""
+        if self._closing.is_set():
+            return
         self._closing.set()
         if self._context is not None and self._jvm.alive:
             within(_STOP_SECONDS, self._stop_context, name="spark-stop")
-        self._jvm.end()
+        self._jvm.end(seconds=seconds)
         SparkContext._gateway = None
         SparkContext._jvm = None
         if self._line is not None:
             self._line.close()
-        self._scratch.close()
+        self._launched.scratch.close()
 
     def _stop_context(self) -> None:
         gateway: Any = SparkContext._gateway
@@ -258,6 +239,7 @@ class SparkExecutor:
             self._line = DriverLine(address, host, self._results_port, elsewhere=self._elsewhere)
         except OSError as error:
             self._late(f"cannot listen on {address}, port {self._results_port or 'any'}: {error}")
+        beside(self._jvm.kind, self._closing)
         watch = partial(repeat, self._check, "Spark", self._closing, every=_LOOK_SECONDS)
         threading.Thread(target=watch, name="spark-watch", daemon=True).start()
         return result
@@ -359,15 +341,6 @@ class SparkExecutor:
         before, self._slots = self._slots, slots
         if before != slots and self._begun:
             log.info("slots changed with the executors", slots=slots, before=before)
-
-
-def _name_interpreters(conf: Mapping[str, str]) -> None:
-    """The Java and the Pythons that Spark takes, in the variables where it looks for them."""
-    home = java_home()
-    if home is not None:
-        os.environ["JAVA_HOME"] = str(home)
-    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def _with(why: str, last_words: str | None) -> str:

@@ -2,7 +2,10 @@
 
 Its settings go through a file that only this user can read, never over its command line, which everybody on the machine can read.
 PySpark's own start (pyspark.java_gateway.launch_gateway) puts every setting on the command line, and waits without a limit, even when
-Java has ended with status 0. So the process is started here, and PySpark connects to it as to an existing one.
+Java has ended with status 0. So the process is started here, and PySpark connects to it as to an existing one. Where nothing asks for Spark's
+own launcher, Java is started directly (launch.py), with an archive of its classes if there is one (archive.py).
+
+PySpark is imported when the JVM is connected to, and not before: the JVM starts meanwhile.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import struct
 import sys
@@ -18,23 +22,22 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import metadata, util
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import IO, Any
 
-import pyspark
 import structlog
-from pyspark.find_spark_home import _find_spark_home
-from pyspark.java_gateway import launch_gateway
 
 from common.errors import PermanentError
 from common.observability.logs import MASK
 from common.observability.stacks import is_stack
+from ingester.spark import archive, launch
 from ingester.spark.conf import properties
 
 log = structlog.get_logger("spark")
 
-_END_SECONDS = 1.0
+END_SECONDS = 1.0
 """How long a JVM may take to end after its standard input; usually it ends at once."""
 _LOGGED = re.compile(r"(?:ERROR|WARN) [\w.$]+: (.+)")
 _FRAME = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
@@ -49,37 +52,82 @@ class Jvm:
     """
 
     def __init__(
-        self, settings: Mapping[str, str], folder: Path, *, environment: Mapping[str, str], masked: Sequence[str]
+        self,
+        settings: Mapping[str, str],
+        folder: Path,
+        *,
+        environment: Mapping[str, str],
+        masked: Sequence[str],
+        direct: bool = False,
+        training: Path | None = None,
     ) -> None:
+        """`direct`: without Spark's launcher. `training`: where this JVM leaves an archive of its classes at its end; with `direct` alone."""
         _refuse_foreign()
         self._masked = masked
         self._said: deque[str] = deque(maxlen=100)
+        self._folder = folder
         self._told = folder / "gateway"
         self._conf = conf = folder / "spark.properties"
         conf.touch(mode=0o600)
         conf.write_text(properties(settings), encoding="utf-8")
+        self._environment = {
+            **os.environ,
+            **environment,
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+        }
         arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-        spark = ["--properties-file", str(conf), "--load-spark-defaults", *shlex.split(arguments)]
-        submit = str(Path(_find_spark_home(), "bin", "spark-submit"))
+        self._spark = ["--properties-file", str(conf), "--load-spark-defaults", *shlex.split(arguments)]
+        self._submit = [str(spark_home() / "bin" / "spark-submit"), *self._spark]
+        self._guard = threading.Lock()
+        self._connected = self._ended = False
+        self._archive: Path | None = None
+        self.kind: str | None = None
+        """Which archive of classes fits this JVM; None if it takes none."""
+        command = self._submit
+        if direct:
+            with suppress(OSError):  # no folder of jars, for example: Spark's scripts say so
+                command = self._direct(settings, training)
+        self._process = self._popen(command)
+
+    def _direct(self, settings: Mapping[str, str], training: Path | None) -> list[str]:
+        home, java = spark_home(), java_binary()
+        jars = home / "jars"
+        conf = home / "conf"
+        path = launch.class_path(home, (entry.name for entry in jars.iterdir()))
+        options = launch.java_options(settings, [str(conf), *path] if conf.is_dir() else path)
+        given: list[str] = []
+        if not conf.is_dir():  # an archive allows for no folder of files in the class path
+            with suppress(OSError):
+                self.kind = archive.key(java, options)
+        if training is not None:
+            base = training / archive.BASE
+            given = [f"-XX:SharedArchiveFile={base}"] if base.exists() else []
+            given += [f"-XX:ArchiveClassesAtExit={training / archive.CLASSES}", archive.QUIET]
+        elif self.kind is not None:
+            self._archive = archive.found(self.kind, os.environ)
+            given = [] if self._archive is None else archive.use(self._archive)
+        self._environment |= {"SPARK_HOME": str(home), "PYTHONHASHSEED": "0"}  # as Spark's scripts have it
+        told = self._folder / "java.arguments"
+        told.write_text(launch.argument_file([*options, *given]))
+        return [str(java), f"@{told}", launch.MAIN, *self._spark]
+
+    def _popen(self, command: Sequence[str]) -> Popen[bytes]:
         try:
-            self._process: Popen[bytes] = Popen(
-                [submit, *spark],
+            process = Popen(
+                command,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=STDOUT,
                 # A group of its own: a terminal's Ctrl-C does not reach it, and a kill ends everything that its scripts started.
                 process_group=0,
-                env={
-                    **os.environ,
-                    **environment,
-                    "SPARK_CONNECT_MODE": "0",
-                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
-                },
+                env=self._environment,
             )
         except OSError as error:
             raise PermanentError(f"starting Spark: {error}", hint="Spark needs bash on the path") from error
-        assert self._process.stdout is not None
-        threading.Thread(target=self._relay, args=(self._process.stdout,), name="spark-output", daemon=True).start()
+        assert process.stdout is not None
+        threading.Thread(target=self._relay, args=(process.stdout,), name="spark-output", daemon=True).start()
+        return process
 
     @property
     def alive(self) -> bool:
@@ -95,6 +143,9 @@ class Jvm:
         """PySpark's gateway to it, once it listens. Waits as long as it lives. Raises PermanentError when it ends first."""
         while not self._told.exists():
             if not self.alive:
+                if self._archive is not None:
+                    self._again_without()
+                    continue
                 raise PermanentError(
                     f"starting Spark: its JVM ended with status {self._process.returncode}: {self._last_line()}",
                     hint="check the Java in JAVA_HOME and spark.driver.memory; --log-level debug shows everything that it printed",
@@ -105,13 +156,28 @@ class Jvm:
             port, length = struct.unpack("!ii", told.read(8))
             os.environ |= {_PORT: str(port), _SECRET: told.read(length).decode()}
         try:
-            connect: Any = launch_gateway  # PySpark does not type it
+            from pyspark import java_gateway
+
+            connect: Any = java_gateway.launch_gateway  # PySpark does not type it
             gateway = connect()
         finally:
             del os.environ[_PORT], os.environ[_SECRET]
             self._told.unlink()
         gateway.proc = self._process
+        self._connected = True
         return gateway
+
+    def _again_without(self) -> None:
+        """An archive may only ever help. Spark's own launcher is the way that is tried now."""
+        log.debug(
+            "starting Spark again, without its archive of classes",
+            status=self._process.returncode,
+            archive=str(self._archive),
+        )
+        self._archive = None
+        with self._guard:
+            if not self._ended:
+                self._process = self._popen(self._submit)
 
     def kill(self) -> None:
         """Kill it. Python workers on this machine end with it, executors elsewhere a little later."""
@@ -120,12 +186,14 @@ class Jvm:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def end(self) -> None:
+    def end(self, *, seconds: float = END_SECONDS) -> None:
         """End it, and return when it has ended."""
+        with self._guard:
+            self._ended = True
         assert self._process.stdin is not None
         self._process.stdin.close()  # it ends with its standard input, and so also with this process, however that ends
         try:
-            self._process.wait(timeout=_END_SECONDS)
+            self._process.wait(timeout=seconds if self._connected else 0.0)
         except TimeoutExpired:  # it has no state to lose, and a stop has no more time
             self.kill()
 
@@ -161,12 +229,34 @@ def _refuse_foreign() -> None:
         return
     jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
     versions = [jar.stem.partition("-core_")[2].partition("-")[2] for jar in jars]
-    if pyspark.__version__ not in versions:
+    own = metadata.version("pyspark")
+    if own not in versions:
         found = f"Spark {versions[0]}" if versions else "no Spark"
         raise PermanentError(
-            f"starting Spark: SPARK_HOME names {home}, which holds {found}, and PySpark here is {pyspark.__version__}",
+            f"starting Spark: SPARK_HOME names {home}, which holds {found}, and PySpark here is {own}",
             hint="unset SPARK_HOME: PySpark brings its own Spark; or install the PySpark of that version",
         )
+
+
+def spark_home() -> Path:
+    """Where Spark is: SPARK_HOME, or PySpark's own folder. Raises PermanentError without PySpark."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    found = util.find_spec("pyspark")  # which does not import it
+    if found is None or not found.submodule_search_locations:
+        raise PermanentError("starting Spark: PySpark is not installed", hint="pip install dstream-cdc")
+    own = Path(found.submodule_search_locations[0])
+    downloaded = own / "spark-distribution"  # where PySpark's setup puts another build of Spark
+    return downloaded if (downloaded / "bin" / "spark-submit").is_file() else own
+
+
+def java_binary() -> Path:
+    """The Java that Spark's scripts would take. Raises PermanentError if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = Path(home, "bin", "java") if home else shutil.which("java")
+    if found is None:
+        raise PermanentError("starting Spark: no Java was found", hint="install a JRE and set JAVA_HOME")
+    return Path(found)
 
 
 def final_words(said: Sequence[str]) -> str:

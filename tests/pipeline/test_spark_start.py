@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from ingester.spark import archive
+from ingester.spark.conf import spark_settings
+from ingester.spark.java import java_home
+from ingester.spark.jvm import spark_home
+from ingester.spark.launch import class_path, java_options
 from tests.worlds.standalone import Cluster
 
 
@@ -82,3 +88,32 @@ def test_a_spark_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
     assert "holds Spark 3.5.1, and PySpark here is" in started("local[2]", {"SPARK_HOME": str(tmp_path)})
+
+
+def kept(folder: Path, java: Path, content: bytes) -> dict[str, str]:
+    """Variables that make a start find an archive of classes with this content."""
+    home = spark_home()
+    path = class_path(home, (jar.name for jar in (home / "jars").iterdir()))
+    settings = spark_settings("local[2]", {}, local_dir=folder, log4j=folder / "log4j")
+    kind = folder / "jvm" / archive.key(java, java_options(settings, path))
+    kind.mkdir(parents=True, mode=0o755)
+    (kind / archive.CLASSES).write_bytes(content)
+    return {archive.VARIABLE: str(folder / "jvm")}
+
+
+def real_java() -> Path:
+    home = java_home()
+    return Path(home, "bin", "java") if home is not None else Path(shutil.which("java") or "java")
+
+
+def test_a_damaged_archive_of_classes_is_passed_over(tmp_path: Path) -> None:
+    assert "ran: a task" in started("local[2]", kept(tmp_path, real_java(), b"no archive" * 1000))
+
+
+def test_a_java_that_an_archive_ends_is_started_without_it(tmp_path: Path) -> None:
+    """It crashes, for example, because the file lies on a disk with errors."""
+    real = real_java()
+    home = Path(java(tmp_path, f'grep -q SharedArchiveFile "${{1#@}}" 2>/dev/null && exit 134; exec {real} "$@"'))
+    said = started("local[2]", {"JAVA_HOME": str(home), **kept(tmp_path, home / "bin" / "java", b"")})
+    assert "starting Spark again, without its archive of classes" in said
+    assert "ran: a task" in said

@@ -73,6 +73,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, run: Callable[..., An
     made = types.ModuleType(module)
     made.__dict__["run"] = run
     monkeypatch.setitem(sys.modules, module, made)
+    if module == "ingester.app":
+        monkeypatch.setattr("ingester.spark.launched.launched", lambda settings: None)
 
 
 def test_help_lists_the_commands_on_a_screen(run: Run) -> None:
@@ -249,7 +251,7 @@ def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_st
 
     def importing(name: str) -> Any:
         order.append("import")
-        return types.SimpleNamespace(run=lambda settings, stop, **later: 0)
+        return types.SimpleNamespace(launched=lambda settings: None, run=lambda settings, stop, **later: 0)
 
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: order.append("signals") or STOP)  # type: ignore[func-returns-value]
     monkeypatch.setattr("desk.importing.import_module", importing)
@@ -269,7 +271,7 @@ def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_pre
     path = tmp_path / "older.hcl"
     text = Path(existing).read_text(encoding="utf-8")
     path.write_text(text.replace("publisher {", "publisher {\n  sessions = 3", 1), encoding="utf-8")
-    ran = types.SimpleNamespace(run=lambda settings, stop, **later: 0)
+    ran = types.SimpleNamespace(launched=lambda settings: None, run=lambda settings, stop, **later: 0)
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: STOP)
     monkeypatch.setattr("desk.importing.import_module", lambda name: ran)
     for command in ("ingester", "router"):

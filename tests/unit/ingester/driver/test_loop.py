@@ -752,7 +752,7 @@ def test_what_a_stop_waits_for_adds_up_to_less_than_20_seconds() -> None:
     """A statement under way, running slices, tasks that are killed, the leases, and a JVM that answers nothing any more."""
     leases = inspect.signature(LeaseKeeper.close).parameters["seconds"].default
     slices = inspect.signature(LoopSettings).parameters["stop_seconds"].default
-    of_spark = spark._CANCEL_SECONDS + spark._STOP_SECONDS + spark_jvm._END_SECONDS
+    of_spark = spark._CANCEL_SECONDS + spark._STOP_SECONDS + spark_jvm.END_SECONDS
     assert GRACE + slices + _KILL_SECONDS + leases + of_spark < 20
 
 

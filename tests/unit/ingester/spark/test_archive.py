@@ -1,0 +1,82 @@
+"""Which archive of classes a JVM is given: one that fits, and that nobody else can have written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ingester.spark import archive
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    made = tmp_path / "kind"
+    made.mkdir(mode=0o755)
+    (made / archive.CLASSES).write_bytes(b"classes")
+    (made / archive.CLASSES).chmod(0o444)
+    return tmp_path
+
+
+def found(place: Path) -> Path | None:
+    return archive.found("kind", {archive.VARIABLE: str(place)})
+
+
+def test_an_archive_of_ours_is_used_with_its_checksums_compared(place: Path) -> None:
+    assert found(place) == place / "kind"
+    assert archive.use(place / "kind") == [
+        "-Xshare:auto",
+        f"-XX:SharedArchiveFile={place}/kind/classes.jsa",
+        "-XX:+VerifySharedSpaces",
+        archive.QUIET,
+    ]
+
+
+def test_a_java_without_an_archive_of_its_own_classes_gets_both(place: Path) -> None:
+    (place / "kind" / archive.BASE).write_bytes(b"base")
+    assert f"-XX:SharedArchiveFile={place}/kind/base.jsa:{place}/kind/classes.jsa" in archive.use(place / "kind")
+
+
+@pytest.mark.parametrize("part", ["kind", f"kind/{archive.CLASSES}"])
+def test_what_others_can_write_is_not_used(place: Path, part: str) -> None:
+    (place / part).chmod(0o777)
+    assert found(place) is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_what_another_user_made_is_not_used(place: Path) -> None:
+    os.chown(place / "kind", 12345, 0)
+    assert found(place) is None
+
+
+def test_a_link_is_not_followed(place: Path) -> None:
+    (place / "kind").rename(place / "other")
+    (place / "kind").symlink_to(place / "other")
+    (place / "kind" / archive.CLASSES).chmod(0o444)
+    link_to_writable = place / "other"
+    link_to_writable.chmod(0o777)
+    assert found(place) is None
+
+
+def test_nothing_is_found_where_archives_are_off_or_there_is_no_home(place: Path) -> None:
+    assert archive.folders({archive.VARIABLE: "off", "HOME": "/home/me"}) == []
+    assert archive.folders({archive.VARIABLE: ""}) == []
+    assert len(archive.folders({})) == 1
+    assert archive.folders({"HOME": "/home/me"})[-1] == Path("/home/me/.cache/dstream/jvm")
+    assert archive.folders({"HOME": "/home/me", "XDG_CACHE_HOME": "/cache"})[-1] == Path("/cache/dstream/jvm")
+
+
+def test_another_java_or_other_jars_ask_for_another_archive(tmp_path: Path) -> None:
+    java, jar = tmp_path / "java", tmp_path / "a.jar"
+    java.write_text("one")
+    jar.write_text("one")
+    options = ["-cp", str(jar), "-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.configurationFile=file:/tmp/1"]
+    first = archive.key(java, options)
+    assert archive.key(java, [*options[:2], "-Xmx2g", options[3], "-Dlog4j2.configurationFile=file:/tmp/2"]) == first
+    assert archive.key(java, [*options, "-XX:+UseG1GC"]) != first
+    jar.write_text("another")
+    assert archive.key(java, options) != first
+    jar.write_text("one")
+    os.utime(jar, (1, 1))
+    assert archive.key(java, options) != first
