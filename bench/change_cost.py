@@ -36,6 +36,7 @@ from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.task.collecting import collect_seldom
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.read_ahead import ReadAhead
@@ -215,6 +216,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ahead", action="store_true", help="reading ahead, as the product does; no stages")
     chosen = parser.parse_args()
+    collect_seldom()  # as a worker does
     with Ground() as ground:
         table = ground.table("Cost")
         ground.fill(table, chosen.rows)

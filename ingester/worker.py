@@ -39,6 +39,7 @@ from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.schema.store import SqlServerSchemas
 from ingester.sqlserver.transactions.source import sql_server_source
 from ingester.task.chunk_pages import ChunkReader
+from ingester.task.collecting import collect_seldom
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
@@ -317,6 +318,7 @@ def run_bundle(
     """The task that Spark runs. `settings` (None: those in the environment) and `stopping` are the same for all tasks of an ingester."""
     global _worker
     if _worker is None:
+        collect_seldom()
         tell_stacks_on_signal()
         found = settings or from_environment()
         for name, value in found.tracing:  # the SDK reads the process's own variables; those that are set here hold
