@@ -100,6 +100,8 @@ class Outgoing:
     @property
     def left(self) -> list[Message]:
         """The messages that are still to be sent, in order."""
+        if not self._accepted:
+            return self._messages[: self.end]
         return [self._messages[at] for at in self._unsent()]
 
     @property

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from codecs import utf_16_le_decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -161,7 +162,7 @@ def _unicode(value: object) -> object:
     escape."""
     assert isinstance(value, bytes)
     try:
-        return value.decode("utf-16-le")
+        return utf_16_le_decode(value, "strict", True)[0]  # `decode` looks for this function in each call
     except UnicodeDecodeError:
         return orjson.Fragment(json.dumps(value.decode("utf-16-le", "surrogatepass")))
 
