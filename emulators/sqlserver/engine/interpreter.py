@@ -314,8 +314,8 @@ class Interpreter:
         if statement.into:
             yield from self._select_into(statement)
             return
-        plan, link, cursor = session.runner.open(statement.query, statement.locks)
-        session.stream = RowStream(link, cursor, session.cancelled)
+        plan, link, cursor = session.runner.open(statement.query, statement.locks, sent=True)
+        session.stream = RowStream(link, cursor, session.cancelled, plan.later)
         if self._tries:
             rows = list(session.stream.rows())
             session.settle()

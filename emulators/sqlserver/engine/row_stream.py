@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, SqlError, Value
+from emulators.sqlserver.tsql.values.calls import Call
 
 Row = Sequence[Value]
 _CHUNK = 64
@@ -15,10 +18,14 @@ _CHUNK = 64
 class RowStream:
     """A result's rows, straight from the cursor. `settle` takes what nobody has read yet off the connection."""
 
-    def __init__(self, link: Link, cursor: sqlite3.Cursor, cancelled: Cancel) -> None:
+    def __init__(
+        self, link: Link, cursor: sqlite3.Cursor, cancelled: Cancel, later: Sequence[Sequence[Call]] = ()
+    ) -> None:
+        """`later`: what is still to be made of each column's values (`Plan.later`)."""
         self._link = link
         self._cursor = cursor
         self._cancelled = cancelled
+        self._finish = _finisher(tuple(map(tuple, later))) if later else None
         self._rest: list[Row] | None = None
         self._error: Exception | None = None
         self.total = 0
@@ -27,12 +34,12 @@ class RowStream:
 
     def _fetch(self) -> list[Row]:
         try:
-            chunk = self._cursor.fetchmany(_CHUNK)
+            chunk: list[Row] = self._cursor.fetchmany(_CHUNK)
         except sqlite3.Error as error:
             raise self._link.translated(error) from error
         self.total += len(chunk)
         self._last = len(chunk)
-        return chunk
+        return chunk if self._finish is None else self._finish(chunk)
 
     def rows(self) -> Iterator[Row]:
         chunk = self._first
@@ -67,3 +74,29 @@ class RowStream:
                 pass
             self._cursor.close()
         return self.total
+
+
+@lru_cache(maxsize=256)
+def _finisher(later: tuple[tuple[Call, ...], ...]) -> Callable[[list[Row]], list[Row]]:
+    """Compiled, so that a row costs no more than its calls."""
+    names: dict[str, Any] = {}
+    cells = []
+    for index, calls in enumerate(later):
+        cell = f"r[{index}]"
+        for number, call in enumerate(calls):
+            names[f"f{index}_{number}"] = call
+            cell = f"f{index}_{number}({cell})"
+        cells.append(cell)
+    source = f"def finish(rows):\n    return [({', '.join(cells)},) for r in rows]\n"
+    exec(compile(source, "<postponed functions>", "exec"), names)
+    made: Callable[[list[Row]], list[Row]] = names["finish"]
+
+    def finish(rows: list[Row]) -> list[Row]:
+        try:
+            return made(rows)
+        except SqlError:
+            raise
+        except Exception as error:
+            raise SqlError(50001, f"emulator: a function failed: {error!r}", 16) from error
+
+    return finish

@@ -44,8 +44,12 @@ class Runner:
 
     # -- planning
 
-    def plan(self, fragment: Fragment) -> Plan:
-        return self._planned(fragment, ("query",), lambda names, types: (lower_query(fragment, names, types), None))[0]
+    def plan(self, fragment: Fragment, *, sent: bool = False) -> Plan:
+        """`sent`: as `lower_query` has it."""
+        kind = ("sent",) if sent else ("query",)
+        return self._planned(
+            fragment, kind, lambda names, types: (lower_query(fragment, names, types, sent=sent), None)
+        )[0]
 
     def plan_rows(self, fragment: Fragment, target: tuple[str, ...], has_from: bool) -> tuple[Plan, Source]:
         plan, source = self._planned(
@@ -120,10 +124,10 @@ class Runner:
             return kind, kept(value, code_page(SqlType("varchar", collation=self.session.current().collation)))
         return kind, value
 
-    def open(self, fragment: Fragment, locks: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]:
-        """Plan and run a query that only reads; once more when a table changed in between."""
+    def open(self, fragment: Fragment, locks: bool = False, *, sent: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]:
+        """Plan and run a query that only reads; once more when a table changed in between. `sent`: see `plan`."""
         for _ in range(3):
-            plan = self.plan(fragment)
+            plan = self.plan(fragment, sent=sent)
             self.session.await_tables(plan.reads)
             link = self.link(plan, locks)
             self.session.exclude_others(plan.excludes)

@@ -38,11 +38,16 @@ def _types(fragment: Fragment, variables: Mapping[str, SqlType]) -> dict[str, Sq
     return known
 
 
-def lower_query(fragment: Fragment, names: Names, variables: Mapping[str, SqlType]) -> Plan:
-    """A query for SQLite. Raises SqlError for what is wrong with it or not supported."""
+def lower_query(fragment: Fragment, names: Names, variables: Mapping[str, SqlType], *, sent: bool = False) -> Plan:
+    """A query for SQLite. Raises SqlError for what is wrong with it or not supported.
+
+    `sent`: its rows go to a client as they are, so that conversions of columns may be left for then (`Plan.later`).
+    """
     lowering = Queries(names, _types(fragment, variables))
+    lowering.sent = sent
     lowered = lowering.query(parse_query(fragment.text), Scope())
-    return _plan(lowering, lowered.sql, _columns(lowering, lowered.outputs))
+    plan = _plan(lowering, lowered.sql, _columns(lowering, lowered.outputs))
+    return replace(plan, later=lowering.later)
 
 
 def _columns(lowering: Queries, outputs: Sequence[Output], assigned: bool = False) -> tuple[Column, ...]:

@@ -11,6 +11,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.precedence import COERCIBLE, Conflict
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.statements import Name
+from emulators.sqlserver.tsql.values.calls import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Plan:
     """Tables that are read under locks: those with the hint NOLOCK are not here."""
     excludes: frozenset[StoredTable] = field(default_factory=frozenset)
     """Tables that are read with an exclusive lock on the whole of them."""
+    later: tuple[Sequence[Call], ...] = ()
+    """Of each column what is made of its value when its row is sent, in this order; empty where nothing is left to do."""
 
 
 class SessionView(Protocol):

@@ -14,12 +14,13 @@ from sqlglot import exp
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.planning import bounds
+from emulators.sqlserver.tsql.planning import bounds, postponed
 from emulators.sqlserver.tsql.planning.aggregates import aggregated
 from emulators.sqlserver.tsql.planning.apply import Applying
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.relations import ROW, Lowered
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope, readable
+from emulators.sqlserver.tsql.values.calls import Call
 from emulators.sqlserver.tsql.values.types import collation, family
 
 _SELECT_PARTS = frozenset(
@@ -45,11 +46,17 @@ _UNION_PARTS = frozenset(("this", "expression", "distinct", "order", "with_", "l
 class Queries(Applying):
     """The whole of a query. An instance lowers one statement."""
 
+    sent = False
+    """Whether the rows of the next SELECT go to a client as they are."""
+    later: tuple[Sequence[Call], ...] = ()
+    """What that leaves to be made of them."""
+
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
         if isinstance(node, exp.Select):
             return self.select(node, scope)
         if isinstance(node, exp.Subquery) and node.args.get("alias") is None:
             return self.query(node.this, scope)
+        self.sent = False
         if isinstance(node, exp.SetOperation):
             return self.set_operation(node, scope)
         raise errors.unsupported(f"query {type(node).__name__}")
@@ -57,9 +64,12 @@ class Queries(Applying):
     # -- SELECT
 
     def select(self, node: exp.Select, parent: Scope | None) -> Lowered:
+        sent, self.sent = self.sent, False
         scope, head = self.opened(node, parent)
         distinct = node.args.get("distinct")
         items = self.items(node, scope)
+        if sent and distinct is None and not self.numbered and not _top_options(node) and postponed.allowed(node):
+            items, self.later = postponed.taken_off(items)
         outputs = [Output(o.name, o.expr) for o in items]
         shown = []
         for index, output in enumerate(items):
