@@ -22,6 +22,8 @@ from ingester.transform import Transform
 
 VARIABLE = "DSTREAM_WORKER"
 """The environment variable. Only this user and root can read it (proc(5), /proc/PID/environ), as with the configuration's own variables."""
+PRELOAD = "DSTREAM_PRELOAD"
+"""The environment variable that names the module of the tasks, which is imported before workers are forked (ingester/spark/forking)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class WorkerSettings:
 
     def environment(self) -> dict[str, str]:
         """The environment from which `from_environment` reads these settings in a child process."""
-        return {VARIABLE: base64.b64encode(pickle.dumps(self)).decode()}
+        return {VARIABLE: base64.b64encode(pickle.dumps(self)).decode(), PRELOAD: "ingester.worker"}
 
 
 @cache

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from common.errors import PermanentError
+from ingester.spark.forking import DAEMON
 
 _DEFAULTS = {
     "spark.app.name": "dstream-ingester",
@@ -42,7 +43,11 @@ _CONTAINERS = re.compile(r"yarn$|k8s://")
 _JVM_MB, _WORKER_MB = 384, 256
 """Spark's least overhead of a JVM; a Python worker, of which each task has one."""
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": DAEMON,  # workers are forked with everything imported
+}
 
 GUARDED = {
     "spark.authenticate": "true",

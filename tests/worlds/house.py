@@ -354,7 +354,7 @@ class House:
 
     def workers(self) -> list[int]:
         """The Python processes that run tasks: the children of Spark's daemon."""
-        found = [pid for pid in tree(self.ingester.pid) if b"pyspark.daemon" in _command(pid)]
+        found = [pid for pid in tree(self.ingester.pid) if b"pyspark.worker" in _command(pid)]
         return [pid for pid in found if _parent(pid) in found]
 
     def _stop_services(self) -> None:
