@@ -40,6 +40,15 @@ def bus_of(settings: BusSettings, *, proven: bool = False) -> Bus:
             raise AssertionError(f"no adapter for {type(settings).__name__}")
 
 
+def module_of(settings: BusSettings) -> str:
+    """The module that `bus_of` imports, for a process that does so beforehand. Imports nothing."""
+    match settings:
+        case ServiceBusSettings():
+            return "common.servicebus.namespace"
+        case _:
+            raise AssertionError(f"no adapter for {type(settings).__name__}")
+
+
 def shelves_of(settings: BusSettings) -> Shelves:
     """The shelves of the bus that `settings` name, for a person. Opens nothing; raises as `bus_of`."""
     match settings:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Literal, Self
 
 from common.bus.settings import QueueSettings
+from common.buses import module_of
 from common.errors import PermanentError
 from common.names import Origin
 from common.sqladdress import SqlAddress
@@ -23,7 +24,7 @@ from ingester.transform import Transform
 VARIABLE = "DSTREAM_WORKER"
 """The environment variable. Only this user and root can read it (proc(5), /proc/PID/environ), as with the configuration's own variables."""
 PRELOAD = "DSTREAM_PRELOAD"
-"""The environment variable that names the module of the tasks, which is imported before workers are forked (ingester/spark/forking)."""
+"""The environment variable that names the modules that tasks need, which are imported before workers are forked (ingester/spark/forking)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class WorkerSettings:
 
     def environment(self) -> dict[str, str]:
         """The environment from which `from_environment` reads these settings in a child process."""
-        return {VARIABLE: base64.b64encode(pickle.dumps(self)).decode(), PRELOAD: "ingester.worker"}
+        modules = f"pyspark.worker ingester.worker {module_of(self.queue)}"
+        return {VARIABLE: base64.b64encode(pickle.dumps(self)).decode(), PRELOAD: modules}
 
 
 @cache

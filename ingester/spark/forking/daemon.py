@@ -2,9 +2,9 @@
 
 Spark's own daemon (pyspark/daemon.py) imports nothing before a fork, since some modules begin threads, and a fork of a process with threads may
 hang. So each worker takes a second of processor time to import the same modules, and a memory of its own for them. This one imports them
-once. If that has begun a thread, or fails, it becomes Spark's own daemon: its workers import by themselves, and report what fails.
+once. If that has begun a thread, or cannot be known, it becomes Spark's own daemon. A module that fails is left to the workers, which report it.
 
-Runs where the driver's environment names a module, which it does where all tasks run on its own machine. Reads no configuration.
+Runs where the driver's environment names modules, which it does where all tasks run on its own machine. Reads no configuration.
 """
 
 from __future__ import annotations
@@ -13,29 +13,34 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
-
-from pyspark import daemon
 
 from ingester.worker_settings import PRELOAD
 
 _SPARKS_OWN = "pyspark.daemon"
+_PACKAGES = ("pyspark", "py4j")
 _THREADS = Path("/proc/self/task")
 """Of the whole process, those that C libraries have begun included. Elsewhere than on Linux nobody can say."""
 
 
+def without_archives(path: Sequence[str]) -> list[str]:
+    """`path` without files: Spark's copies of its packages, which have no compiled modules, and its jar, whose directory Python reads in each
+    worker. All of `path` where the packages are in files alone."""
+    folders = [entry for entry in path if not Path(entry).is_file()]
+    return folders if all(PathFinder.find_spec(name, folders) for name in _PACKAGES) else list(path)
+
+
 def imported(environment: Mapping[str, str] = os.environ, threads: Path = _THREADS) -> bool:
     """Import what is named, and return whether workers may be forked now."""
-    wanted = environment.get(PRELOAD)
-    if wanted is None:
-        return True
-    with suppress(Exception), redirect_stdout(sys.stderr):  # Spark reads the port from the standard output
-        importlib.import_module("pyspark.worker")
-        importlib.import_module(wanted)
-        gc.collect()
-        gc.freeze()  # so that a worker's collections neither look at these objects nor copy their pages
+    with redirect_stdout(sys.stderr):  # Spark reads the port from the standard output
+        for name in environment.get(PRELOAD, "").split():
+            with suppress(Exception):
+                importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # so that a worker's collections neither look at these objects nor copy their pages
     try:
         return len(list(threads.iterdir())) == 1
     except OSError:
@@ -44,8 +49,11 @@ def imported(environment: Mapping[str, str] = os.environ, threads: Path = _THREA
 
 def main() -> None:
     """Runs until the JVM closes its end, as Spark's own does."""
+    sys.path[:] = without_archives(sys.path)
+    from pyspark import daemon  # from where it is compiled
+
     if not imported():
-        os.execv(sys.executable, [sys.executable, "-m", _SPARKS_OWN, *sys.argv[1:]])  # no shell, no input
+        os.execv(sys.executable, [sys.executable, "-m", _SPARKS_OWN, *sys.argv[1:]])
     daemon.manager()
 
 

@@ -6,13 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from ingester.spark.conf import spark_settings
 from ingester.spark.forking import DAEMON
-from ingester.worker_settings import PRELOAD
+from ingester.spark.forking.daemon import without_archives
+from ingester.worker_settings import PRELOAD, WorkerSettings
+from tests.unit.ingester.driver.test_reload import settings
 
 _ASKED = "import sys; from ingester.spark.forking.daemon import imported; print(imported(), 'ingester.worker' in sys.modules)"
+_MODULES = "pyspark.worker ingester.worker common.servicebus.namespace"
 
 
 def asked(module: str, folder: Path) -> str:
@@ -26,7 +30,7 @@ def asked(module: str, folder: Path) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads of a process are counted on Linux alone")
 def test_what_tasks_need_begins_no_thread(tmp_path: Path) -> None:
-    assert asked("ingester.worker", tmp_path) == "True True"
+    assert asked(_MODULES, tmp_path) == "True True"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,18 @@ def test_after_a_thread_has_begun_nothing_is_forked(tmp_path: Path, text: str) -
 def test_a_module_that_fails_is_left_to_the_workers_which_report_it(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise ImportError('planted')")
     assert asked("broken", tmp_path) == "True False"
+
+
+def test_what_tasks_need_is_named(tmp_path: Path) -> None:
+    named = WorkerSettings.of(settings("Persons")).environment()[PRELOAD]
+    assert named == _MODULES
+
+
+def test_spark_s_copies_of_its_packages_are_left_out_only_where_there_are_others(tmp_path: Path) -> None:
+    archive, found = tmp_path / "pyspark.zip", [str(Path(pyspark.__file__).parents[1])]
+    archive.write_bytes(b"")
+    assert without_archives([str(archive), *found]) == found
+    assert without_archives([str(archive), str(tmp_path)]) == [str(archive), str(tmp_path)]
 
 
 def test_workers_of_another_machine_come_from_sparks_own(tmp_path: Path) -> None:
