@@ -14,15 +14,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from bench.table import kept
 from bench.table.figures import Failed, Figure, text
 from bench.table.parts import Found, Part, chosen
 
 _ROOT = Path(__file__).parents[1]
+_FAREWELL = 10.0
 
 
 def ran(part: Part, *, quick: bool) -> list[Figure | Failed]:
@@ -32,8 +35,6 @@ def ran(part: Part, *, quick: bool) -> list[Figure | Failed]:
     try:
         found = last_line(part.command(quick=quick), part.seconds)
         figures: list[Figure | Failed] = list(part.figures(found, os.cpu_count() or 1))
-    except subprocess.TimeoutExpired:
-        return [Failed(part.name, f"not over after {part.seconds:.0f} s")]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         return [Failed(part.name, f"{error}" if isinstance(error, RuntimeError) else f"no such figure: {error!r}")]
     print(f"== {part.name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
@@ -42,18 +43,39 @@ def ran(part: Part, *, quick: bool) -> list[Figure | Failed]:
 
 def last_line(arguments: list[str], seconds: float) -> Found:
     """The JSON at the end of what a program prints. Raises RuntimeError when it fails or prints none."""
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=_ROOT, stdout=subprocess.PIPE, text=True, timeout=seconds, check=False
-    )
-    sys.stderr.write(done.stdout)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0:
-        raise RuntimeError(f"exit status {done.returncode}; its reason is above")
+    said: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, *arguments], cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        passing_on = threading.Thread(target=pass_on, args=(process.stderr, said), daemon=True)
+        passing_on.start()
+        timer = threading.Timer(seconds, process.kill)
+        timer.start()
+        assert process.stdout is not None
+        lines = process.stdout.read().strip().splitlines()
+        process.wait()
+        passing_on.join(_FAREWELL)
+        timed_out = not timer.is_alive()
+        timer.cancel()
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    if timed_out:
+        raise RuntimeError(f"not over after {seconds:.0f} s")
+    if process.returncode != 0:
+        raise RuntimeError(f"exit status {process.returncode}: {said[-1] if said else 'no word'}")
     try:
         found: Found = json.loads(lines[-1])
     except (IndexError, ValueError):
         raise RuntimeError("its last line is no JSON") from None
     return found
+
+
+def pass_on(lines: TextIO, said: list[str]) -> None:
+    """Show them as they come, and remember the last one that says anything."""
+    for line in lines:
+        sys.stderr.write(line)
+        if line.strip():
+            said[:] = [line.strip()]
 
 
 def commit() -> str:

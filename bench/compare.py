@@ -146,7 +146,11 @@ def main() -> int:
         ground_in(Path(made))
         for name in asked:
             try:
-                found += PARTS[name](sides, chosen, Path(made))
+                for each in PARTS[name](sides, chosen, Path(made)):
+                    found.append(each)  # each: a later one may fail
+            except KeyboardInterrupt:  # what there is, is shown
+                failed = True
+                break
             except (RuntimeError, SystemExit, KeyError) as error:
                 failed = True
                 print(f"{name} failed: {error}", file=sys.stderr, flush=True)

@@ -130,12 +130,14 @@ def test_figures_are_taken_from_a_programs_json() -> None:
 
 
 def test_a_part_that_fails_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    def failed(code: str) -> str:
-        (found,) = program.ran(Part("broken", ["-c", code], [], [], parts.console, seconds=20), quick=True)
+    def failed(code: str, seconds: float = 20.0) -> str:
+        (found,) = program.ran(Part("broken", ["-c", code], [], [], parts.console, seconds), quick=True)
         assert isinstance(found, Failed)
         return found.reason
 
-    assert failed("raise SystemExit(3)") == "exit status 3; its reason is above"
+    assert failed("raise SystemExit(3)") == "exit status 3: no word"
+    assert failed("raise SystemExit('busy')") == "exit status 1: busy"
+    assert failed("import time; time.sleep(60)", 0.3) == "not over after 0 s"
     assert failed("print('done')") == "its last line is no JSON"
     assert failed("pass") == "its last line is no JSON"
     assert failed("print('[]')").startswith("no such figure")
