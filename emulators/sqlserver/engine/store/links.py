@@ -39,7 +39,7 @@ class Link:
     def _register(self) -> None:
         for name, compare in COLLATIONS.items():
             self.raw.create_collation(name, compare)
-        self.raw.create_function("fn", -1, self._guarded(_call), deterministic=True)
+        self.raw.create_function("fn", -1, self._call, deterministic=True)
         self.raw.create_function("sfn", -1, self._guarded(self._session_call))
         self.raw.create_function("held_row", 2, self._guarded(self._held_row))
         self.raw.create_function("sg", 1, self._guarded(self._global))
@@ -50,6 +50,14 @@ class Link:
         self.raw.create_aggregate("only_one", 1, only)
         joined: Any = JoinedStrings
         self.raw.create_aggregate("string_joined", -1, joined)
+
+    def _call(self, number: int, *arguments: Value) -> Value:
+        """As `_guarded` has it, without another call: it runs for every row of most queries."""
+        try:
+            return CALLS[number](*arguments)
+        except Exception as error:
+            self._error = error
+            raise
 
     def _guarded(self, run: Callable[..., Value]) -> Callable[..., Value]:
         """sqlite3 forgets the exception of a function; this keeps it."""
@@ -110,7 +118,3 @@ class ThreadsLink:
 
     def __del__(self) -> None:
         self._close(self.link)
-
-
-def _call(number: int, *arguments: Value) -> Value:
-    return CALLS[number](*arguments)

@@ -28,13 +28,18 @@ def _checksum(types: Sequence[SqlType]) -> Made:
                 8116, f"Argument data type {kind.name} is invalid for argument {number} of checksum function.", 16
             )
     keys = [_equal(kind) for kind in types]
+    if all(family(kind) == "int" for kind in types):
+        return INT, lambda *values: _number(list(values))
 
     def run(*values: Value) -> Value:
-        listed = repr([None if value is None else key(value) for key, value in zip(keys, values, strict=True)])
-        found = zlib.crc32(listed.encode("utf-8", "surrogatepass"))
-        return found - 2**32 if found >= 2**31 else found
+        return _number([None if value is None else key(value) for key, value in zip(keys, values, strict=True)])
 
     return INT, run
+
+
+def _number(values: list[object]) -> int:
+    found = zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
+    return found - 2**32 if found >= 2**31 else found
 
 
 def _equal(kind: SqlType) -> Callable[[Value], object]:

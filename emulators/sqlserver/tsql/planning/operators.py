@@ -82,7 +82,18 @@ def binary(lowering: OperandLowering, node: exp.Expr, scope: Scope) -> Expr:
     if symbol in "&|^" and family(kind) != "int":
         raise errors.invalid_operator(kind.name, f"'{symbol}'")
     make = {"int": arithmetic.whole, "float": arithmetic.floating}.get(family(kind), arithmetic.exact)
-    return lowering.call((symbol, kind), lambda: make(symbol, kind), [left, right], kind)
+    called = lowering.call((symbol, kind), lambda: make(symbol, kind), [left, right], kind)
+    if symbol == "%" and family(kind) == "int":
+        return _remainder(called, left, right)
+    return called
+
+
+def _remainder(called: Expr, left: Expr, right: Expr) -> Expr:
+    """By SQLite itself, whose sign is the dividend's, too; but it makes NULL of a division by zero."""
+    own = f"({left.sql} % {right.sql})"
+    if isinstance(right.constant, int) and right.constant > 0:
+        return replace(called, sql=own)
+    return replace(called, sql=f"(CASE WHEN {right.sql} > 0 THEN {own} ELSE {called.sql} END)")
 
 
 def _date_arithmetic(lowering: OperandLowering, symbol: str, left: Expr, right: Expr) -> Expr:
