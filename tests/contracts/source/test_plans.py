@@ -127,6 +127,17 @@ def test_a_change_table_is_sought_by_its_index(
     assert all(_SEEK_IN_SQLITE.search(way) for way in looked), looked
 
 
+@pytest.mark.parametrize("ask", [page, part, numbered_part], ids=lambda f: f.__name__)
+def test_commit_times_are_sought_and_never_scanned(places: Places, engine: SqlEngine, ask: Asked) -> None:
+    """cdc.lsn_time_mapping has the transactions of all tables."""
+    place = places()
+    instance, known = place.instance(), set(engine.plans._plans)
+    place.connection.result_sets(*ask(instance, STARTS["within a transaction"]))
+    made = [plan for key, (plan, _) in engine.plans._plans.items() if key not in known]
+    [looked] = _ways_through(engine, place.login.database, "lsn_time_mapping", made)
+    assert re.fullmatch(r"SEARCH \w+ USING INDEX \w+ \(start_lsn=\?\)", looked), looked
+
+
 @pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
 def test_rows_are_looked_for_by_the_index_in_both_directions(
     places: Places, engine: SqlEngine, command_ids: bool
