@@ -165,7 +165,7 @@ class Loop:
             self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables)))
         ready += self._roster.take(ahead=self._settings.coalesce_seconds)
         if ready and not self._stop.is_set():
-            with self._stats.passing():
+            with self._stats.passing(), self._roster.portion.of(len(ready)):
                 self._pass(ready)
         self._dispatcher.start()
         self._stats.occupied(self._dispatcher.running, self._executor.slots)

@@ -12,7 +12,7 @@ from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from ingester.driver.ownership import Ownership
 from ingester.driver.reload import TableChanges
-from ingester.driver.schedule import Rhythm, Schedule, TableOutcome
+from ingester.driver.schedule import Portion, Rhythm, Schedule, TableOutcome
 from ingester.driver.tables import TrackedTable
 from ingester.shape.columns import ShapeRefused
 from ingester.watch.stats import IngesterStats, Standing
@@ -42,6 +42,7 @@ class Roster:
         self._stats = stats
         self._clock = clock
         self._all = threading.Event()
+        self.portion = Portion(clock)
 
     def status(self) -> int:
         """The exit status after the loop: 1 if every table has stopped."""
@@ -78,7 +79,11 @@ class Roster:
         if self._all.is_set():
             self._all.clear()
             self.hurry(self.tables)
-        return [self.tables[name] for name in self._schedule.take(self._clock(), ahead=ahead) if name in self.tables]
+        return [
+            self.tables[name]
+            for name in self._schedule.take(self._clock(), ahead=ahead, most=self.portion.size)
+            if name in self.tables
+        ]
 
     def look_at_all(self) -> None:
         """Make every table due before the next are taken. From any thread."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
+from common.clock import SteadyClock
 from common.names import TableName
 from common.retry import jittered
 
@@ -40,7 +43,14 @@ _LOCKED_SECONDS = 5.0
 _DEADLY_SECONDS = 60.0
 """The start of a worker costs seconds of processor time, and its death may end other slices."""
 _LEFTOVERS = 64
-"""How many entries the heap may have beyond twice the waiting tables before it is rebuilt."""
+"""How many entries a line may have beyond twice the waiting tables before it is rebuilt."""
+_LIVELY = frozenset({TableOutcome.CHANGED, TableOutcome.MORE})
+_WAITED = 0.2
+"""Seconds after which tables that rest are looked at together with others."""
+_PASS_SECONDS = 0.05
+"""How long a look at tables that rest may keep the others waiting."""
+_FEWEST = 32
+"""Of a look at fewer tables most is the round trip, which says nothing about more of them."""
 
 
 def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
@@ -56,18 +66,49 @@ def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
     return min(rhythm.max_poll_interval, max(last, rhythm.poll_interval / 2) * 2)
 
 
+class _Line:
+    """Tables in the order in which they are due. `waiting`: the number of each waiting table's valid entry, in whichever line it is."""
+
+    def __init__(self, waiting: dict[TableName, int]) -> None:
+        self._waiting = waiting
+        self._due: list[tuple[float, int, TableName]] = []
+
+    def push(self, when: float, number: int, table: TableName) -> None:
+        heapq.heappush(self._due, (when, number, table))
+        if len(self._due) > 2 * len(self._waiting) + _LEFTOVERS:
+            self._due = [entry for entry in self._due if self._waiting.get(entry[2]) == entry[1]]
+            heapq.heapify(self._due)
+
+    def first(self) -> float:
+        """When the next table is due."""
+        while self._due and self._waiting.get(self._due[0][2]) != self._due[0][1]:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else math.inf
+
+    def take(self, until: float, most: int | None = None) -> list[TableName]:
+        """At most so many of those that are due until then."""
+        taken: list[TableName] = []
+        while (most is None or len(taken) < most) and self.first() <= until:
+            table = heapq.heappop(self._due)[2]
+            del self._waiting[table]
+            taken.append(table)
+        return taken
+
+
 class Schedule:
     """The tables in the order in which they are due. A table handed out by `take` comes back by `put`.
 
-    An operation on one table costs the logarithm of their number. It leaves older entries of the table in the heap.
-    They are skipped when they come up, and the heap is rebuilt once most of it is such leftovers.
+    Tables whose last look found changes come first, and apart from those that rest: however many of these there are, the others wait for none
+    of them. An operation on one table costs the logarithm of their number. It leaves older entries of the table in its line. They are skipped
+    when they come up, and the line is rebuilt once most of it is such leftovers.
     """
 
     def __init__(self, chance: Callable[[], float]) -> None:
         self._chance = chance
-        self._due: list[tuple[float, int, TableName]] = []
         self._waiting: dict[TableName, int] = {}
-        """The number of each waiting table's valid entry in the heap."""
+        self._lively, self._resting = _Line(self._waiting), _Line(self._waiting)
+        self._changing: set[TableName] = set()
+        """The tables whose last look found changes."""
         self._rhythms: dict[TableName, Rhythm] = {}
         self._intervals: dict[TableName, float] = {}
         self._looked: dict[TableName, float] = {}
@@ -84,26 +125,24 @@ class Schedule:
         """Schedule `table` again after a look at it."""
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
+        (self._changing.add if outcome in _LIVELY else self._changing.discard)(table)
         jitter = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
         looked = self._looked.pop(table, now)
         # The time that changes take to be sent delays no later look.
         since = looked if outcome is TableOutcome.CHANGED else now
         self._push(table, max(now, since + jittered(interval, jitter, self._chance)))
 
-    def take(self, now: float, *, ahead: float = 0.0) -> list[TableName]:
-        """Every table that is due, longest due first, and with them those that are due within the next `ahead` seconds.
+    def take(self, now: float, *, ahead: float = 0.0, most: int | None = None) -> list[TableName]:
+        """The tables that are due, longest due first, and with them those that are due within the next `ahead` seconds.
 
-        None while no table is due: looking at some of them early saves requests, and nothing is looked at late for it.
+        None while no table is due: looking at some of them early saves requests, and nothing is looked at late for it. Of the tables that rest
+        at most so many, and none together with others unless one has waited for long.
         """
-        taken: list[TableName] = []
-        due_at = self.next_due()
-        if due_at is None or due_at > now:
-            return taken
-        while (due_at := self.next_due()) is not None and due_at <= now + ahead:
-            table = heapq.heappop(self._due)[2]
-            del self._waiting[table]
+        taken = self._lively.take(now + ahead) if self._lively.first() <= now else []
+        if self._resting.first() <= (now - _WAITED if taken else now):
+            taken += self._resting.take(now + ahead, most if self._changing else None)
+        for table in taken:
             self._looked[table] = now
-            taken.append(table)
         return taken
 
     def hurry(self, table: TableName, now: float) -> None:
@@ -121,6 +160,7 @@ class Schedule:
         """Forget `table`. False if it is out: then do not put it back."""
         del self._rhythms[table], self._intervals[table]
         self._looked.pop(table, None)
+        self._changing.discard(table)
         return self._waiting.pop(table, None) is not None
 
     def out(self) -> frozenset[TableName]:
@@ -129,9 +169,8 @@ class Schedule:
 
     def next_due(self) -> float | None:
         """When the next table is due; None while all are out."""
-        while self._due and self._waiting.get(self._due[0][2]) != self._due[0][1]:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
+        due_at = min(self._lively.first(), self._resting.first())
+        return None if due_at == math.inf else due_at
 
     def wait(self, now: float, *, most: float) -> float:
         """Seconds until the next table is due, at most `most`."""
@@ -141,7 +180,27 @@ class Schedule:
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
         self._waiting[table] = self._order
-        heapq.heappush(self._due, (when, self._order, table))
-        if len(self._due) > 2 * len(self._waiting) + _LEFTOVERS:
-            self._due = [entry for entry in self._due if self._waiting.get(entry[2]) == entry[1]]
-            heapq.heapify(self._due)
+        line = self._lively if table in self._changing else self._resting
+        line.push(when, self._order, table)
+
+
+class Portion:
+    """How many resting tables a pass looks at beside tables that change: as many as add a twentieth of a second, as the last pass went. None: all."""
+
+    def __init__(self, clock: SteadyClock) -> None:
+        self._clock = clock
+        self._trip = 0.0
+        """What a pass over a few tables takes: more of them take that only once."""
+        self.size: int | None = None
+
+    @contextmanager
+    def of(self, tables: int) -> Iterator[None]:
+        """While its context is open, there is a pass over so many tables."""
+        began = self._clock()
+        yield
+        took = self._clock() - began
+        if tables < _FEWEST:
+            self._trip = took
+            return
+        more = took - self._trip
+        self.size = max(_FEWEST, int(tables * _PASS_SECONDS / more)) if more > _PASS_SECONDS else None

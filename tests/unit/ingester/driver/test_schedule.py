@@ -4,8 +4,9 @@ import heapq
 
 import pytest
 
+from common.clock import SteadyTime
 from common.names import TableName
-from ingester.driver.schedule import Rhythm, Schedule, TableOutcome, next_interval
+from ingester.driver.schedule import Portion, Rhythm, Schedule, TableOutcome, next_interval
 from tests.fakes.ingester import ORDERS, PERSONS
 
 RHYTHM = Rhythm(5.0, 60.0)
@@ -65,7 +66,7 @@ def test_a_table_that_is_soon_due_is_taken_along_with_one_that_is_due() -> None:
     schedule.add(PERSONS, RHYTHM, now=0)
     schedule.add(ORDERS, RHYTHM, now=0.1)
     assert schedule.take(0, ahead=0.05) == [PERSONS]
-    schedule.put(PERSONS, TableOutcome.CHANGED, now=0)
+    schedule.put(PERSONS, TableOutcome.IDLE, now=0)
     assert schedule.take(0.05, ahead=0.1) == []  # nothing is due, so nothing waits or is early
     schedule.pace(PERSONS, RHYTHM, now=0.15)
     assert schedule.take(0.15, ahead=0.1) == [ORDERS, PERSONS]
@@ -175,7 +176,7 @@ def test_a_table_that_is_hurried_for_ever_leaves_no_heap_that_grows(monkeypatch:
     for now in range(20_000):
         schedule.hurry(MANY[0], now)
     assert len(heap.built) <= 20
-    assert len(schedule._due) <= 3 * len(MANY)
+    assert len(schedule._resting._due) <= 3 * len(MANY)
 
 
 def test_a_table_that_was_removed_and_added_again_is_due_as_added() -> None:
@@ -188,3 +189,52 @@ def test_a_table_that_was_removed_and_added_again_is_due_as_added() -> None:
     assert schedule.next_due() == 100
     assert schedule.take(200) == [PERSONS]
     assert schedule.take(200) == []
+
+
+def busy_beside_idle(count: int) -> tuple[Schedule, list[TableName]]:
+    """PERSONS changes all the time, and is due at 5; `count` others rest, and are due just before."""
+    schedule, idle = Schedule(lambda: 0.0), [TableName("dbo", f"Idle{number}") for number in range(count)]
+    for table in (PERSONS, *idle):
+        schedule.add(table, RHYTHM, 0.0)
+    schedule.take(0.0)
+    for table in idle:
+        schedule.put(table, TableOutcome.IDLE, now=-0.1)
+    schedule.put(PERSONS, TableOutcome.CHANGED, now=0.0)
+    return schedule, idle
+
+
+def test_a_table_that_changes_waits_for_no_table_that_rests() -> None:
+    schedule, idle = busy_beside_idle(3)
+    assert schedule.take(5.0, ahead=0.1, most=2) == [PERSONS]
+    assert schedule.take(5.0, ahead=0.1, most=2) == idle[:2]
+    assert schedule.take(5.0, ahead=0.1, most=2) == idle[2:]
+    assert schedule.next_due() is None
+
+
+def test_tables_that_rest_are_looked_at_however_many_others_are_due() -> None:
+    schedule, idle = busy_beside_idle(3)
+    assert schedule.take(5.2, ahead=0.1, most=2) == [PERSONS, *idle[:2]]
+
+
+def test_without_tables_that_change_all_are_looked_at_together() -> None:
+    schedule, idle = busy_beside_idle(3)
+    schedule.remove(PERSONS)
+    assert schedule.take(5.0, ahead=0.1, most=2) == idle
+
+
+def test_a_pass_over_tables_that_rest_is_as_large_as_the_last_one_was_quick() -> None:
+    now = 0.0
+    portion = Portion(lambda: SteadyTime(now))
+    for tables, seconds, size in ((1000, 1.0, 50), (50, 0.1, 32), (32, 0.01, None), (500, 0.25, 100)):
+        with portion.of(tables):
+            now += seconds
+        assert portion.size == size
+
+
+def test_a_long_way_to_the_server_makes_no_pass_smaller() -> None:
+    now = 0.0
+    portion = Portion(lambda: SteadyTime(now))
+    for tables, seconds, size in ((1, 2.0, None), (1000, 2.04, None), (1000, 2.5, 100)):
+        with portion.of(tables):
+            now += seconds
+        assert portion.size == size
