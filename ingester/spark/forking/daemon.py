@@ -50,6 +50,7 @@ def imported(environment: Mapping[str, str] = os.environ, threads: Path = _THREA
 def main() -> None:
     """Runs until the JVM closes its end, as Spark's own does."""
     sys.path[:] = without_archives(sys.path)
+    sys.path_importer_cache.clear()  # it has the archives, whose directories each worker would read again
     from pyspark import daemon  # from where it is compiled
 
     if not imported():

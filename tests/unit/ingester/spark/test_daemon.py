@@ -63,6 +63,32 @@ def test_spark_s_copies_of_its_packages_are_left_out_only_where_there_are_others
     assert without_archives([str(archive), str(tmp_path)]) == [str(archive), str(tmp_path)]
 
 
+_FORKS = """
+import sys, zipimport
+from ingester.spark.forking import daemon
+imported = daemon.imported
+def found():
+    assert imported()
+    print([k for k, v in sys.path_importer_cache.items() if isinstance(v, zipimport.zipimporter)])
+    sys.exit()
+daemon.imported = found
+daemon.main()
+"""
+
+
+def test_no_worker_reads_the_directories_of_archives(tmp_path: Path) -> None:
+    """Python does so whenever Spark invalidates its caches, which is before a worker's first task."""
+    package = Path(pyspark.__file__).parent
+    archives = [*package.glob("python/lib/*.zip"), *package.glob("jars/spark-core*.jar")]
+    path = ":".join(map(str, [*archives, Path(__file__).parents[4]]))
+    environment = {"PYTHONPATH": path, PRELOAD: "pyspark.worker"}
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert len(archives) >= 3
+    assert done.stdout == "[]\n"
+
+
 def test_workers_of_another_machine_come_from_sparks_own(tmp_path: Path) -> None:
     local, cluster = (
         spark_settings(master, {"spark.authenticate.secret": "x" * 16}, local_dir=tmp_path, log4j=tmp_path)
