@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from common.config.settings import Remark
 from common.errors import DStreamError
+
+if TYPE_CHECKING:
+    from common.config.settings import Remark
 
 
 class Outcome(StrEnum):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from common.observability.quick import import_structlog
 from dstream.commands import dlq, offsets, snapshot
 from dstream.commands.asyncapi import asyncapi
 from dstream.commands.check import check
@@ -101,4 +102,5 @@ def main() -> None:
     """The entry point; ends the process with an exit status: 0 clean, 1 failed, 2 bad configuration or usage."""
     if asked():
         prepare(app)
+    import_structlog()
     app(prog_name="dstream")

@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import ingester.settings
-import router.settings
 from common.authorities import fault_of
 from common.bus.settings import BusSettings
 from common.config.bind import Document, UnsetPolicy, parsed, read
 from common.config.settings import Remark
 from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings
-from router.settings import RouterBlock, RouterSettings
+
+if TYPE_CHECKING:
+    from router.settings import RouterBlock, RouterSettings
 
 INGESTER, ROUTER = ("ingester",), ("router", "publisher")
 BLOCKS = (INGESTER, ROUTER)
@@ -40,7 +41,9 @@ def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSetti
     document = read(path, environ)
     bound = ingester.settings.from_document(document)
     problems = bound.problems + document.problems(BLOCKS)
-    if document.block("router", "publisher") is not None:
+    if document.block(*ROUTER) is not None:
+        import router.settings  # with every output's: 0.1 s, which an ingester with a file of its own saves
+
         problems += router.settings.bind_block(document, unset="ignore").problems
     problems += [] if bound.value is None else _ingester_file_problems(document, bound.value)
     return _settled(document, bound.value, problems)
@@ -48,6 +51,8 @@ def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSetti
 
 def load_router(path: str | Path, environ: Mapping[str, str]) -> RouterSettings:
     """The settings of `dstream router`. The ingester's secrets need not be set. Raises ConfigurationError with every problem."""
+    import router.settings
+
     document = read(path, environ)
     bound = router.settings.from_document(document)
     problems = bound.problems + document.problems(BLOCKS)
@@ -59,6 +64,8 @@ def load_router(path: str | Path, environ: Mapping[str, str]) -> RouterSettings:
 
 def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterSettings]:
     """The settings of `dstream server`. Raises ConfigurationError with every problem of both stages."""
+    import router.settings
+
     document = read(path, environ)
     first, second = ingester.settings.from_document(document), router.settings.from_document(document)
     problems = first.problems + second.problems + document.problems(BLOCKS)
@@ -129,6 +136,8 @@ def _judged(
     first = ingester.settings.from_document(document, unset=unset)
     found, remarks = first.problems + document.problems(BLOCKS), list(first.value.remarks if first.value else ())
     if document.block(*ROUTER) is not None:
+        import router.settings
+
         second = (
             router.settings.from_document(document)
             if unset == "refuse"
@@ -152,6 +161,8 @@ def ingester_of(text: str, path: str | Path, environ: Mapping[str, str]) -> Inge
 
 def load_plan(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterBlock]:
     """What `dstream plan` reads: no variable has to be set, except where a name depends on it. Raises ConfigurationError with every problem."""
+    import router.settings
+
     document = read(path, environ)
     first = ingester.settings.from_document(document, unset="hold")
     second = router.settings.bind_block(document, unset="hold")

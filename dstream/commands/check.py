@@ -6,16 +6,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from common.check import Finding, Outcome, remarked
-from common.config.settings import Remark
 from common.errors import ConfigurationError, DStreamError
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import NotPrinted, print_document, printed
 from dstream.starting import imported, logged, of_stages
+
+if TYPE_CHECKING:
+    from common.config.settings import Remark
 
 ByStage = Iterable[tuple[str, Iterable[Finding]]]
 _WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)
