@@ -1,7 +1,7 @@
 """Settings to a running ingester, on Spark or (`provide`) in threads of this process; `worker.py` does the same where slices are drained.
 
-Spark starts first, because that takes seconds of another core, and the queue is opened beside it. Database, offsets and locks are tried meanwhile:
-a wrong password still fails at once, and ends what has begun.
+Spark starts first, because that takes seconds of another core. Database, offsets, locks and queue are tried meanwhile, in this order: a wrong
+password still fails at once, and ends what has begun.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from ingester.offsets import TakenOffsets
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
 from ingester.spark.launched import Launched, launched
-from ingester.spark.starting import Start
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import BESIDE_THE_JOB
@@ -86,9 +85,6 @@ Begun = Callable[[], AbstractContextManager[Executor]]
 
 Engine = Callable[[IngesterSettings], AbstractContextManager[Begun]]
 """What runs slices, with the settings as they were resolved. It starts when its context is opened, and ends with it."""
-
-_QUEUE_SECONDS = 600.0
-"""For the queue to be provided and opened. Each of its calls has a shorter deadline of its own."""
 
 
 def run(
@@ -211,10 +207,9 @@ def _scanning(
 def _on_spark(stop: threading.Event, ahead: Launched | None, settings: IngesterSettings) -> Iterator[Begun]:
     jvm = ahead or launched(settings)
     try:
-        queue = Start(partial(_open_queue, settings), seconds=_QUEUE_SECONDS, name="queue")
         executor = _spark(settings, jvm)
         try:
-            yield partial(_begun, stop, queue, executor)
+            yield partial(_begun, stop, settings, executor)
         finally:
             executor.close()
     finally:
@@ -240,11 +235,9 @@ def _spark(settings: IngesterSettings, jvm: Launched) -> SparkExecutor:
 
 
 @contextmanager
-def _begun(stop: threading.Event, queue: Start, executor: SparkExecutor) -> Iterator[Executor]:
+def _begun(stop: threading.Event, settings: IngesterSettings, executor: SparkExecutor) -> Iterator[Executor]:
     try:
-        opened = queue.awaited(stop)
-        if isinstance(opened, Exception):
-            raise opened
+        _open_queue(settings)
         lacking = executor.started(stop)
         if lacking is not None:
             raise PermanentError(f"starting on Spark: {lacking}")

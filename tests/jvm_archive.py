@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from ingester.spark.archive import OFF, VARIABLE
+from ingester.spark.kept.archive import OFF, VARIABLE
 
 _OWN = Path(sys.prefix, "share", "dstream", "jvm")
 ARCHIVE = Path(sys.prefix, "spark.jsa")

@@ -24,12 +24,12 @@ from common.in_time import within
 from common.periodic import repeat
 from ingester.executor import Begins, Early
 from ingester.slices import Slice, SliceResult, WorkerLost
-from ingester.spark.beside import beside
 from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
 from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver, DriverLine
 from ingester.spark.health import Answers, ExecutorHealth
 from ingester.spark.jvm import END_SECONDS
+from ingester.spark.kept.beside import beside
 from ingester.spark.launched import Launched
 from ingester.spark.queued import Queued
 from ingester.spark.reasons import hint_for, reason, worker_died

@@ -3,7 +3,7 @@
 Its settings go through a file that only this user can read, never over its command line, which everybody on the machine can read.
 PySpark's own start (pyspark.java_gateway.launch_gateway) puts every setting on the command line, and waits without a limit, even when
 Java has ended with status 0. So the process is started here, and PySpark connects to it as to an existing one. Where nothing asks for Spark's
-own launcher, Java is started directly (launch.py), with an archive of its classes if there is one (archive.py).
+own launcher, Java is started directly (launch.py), with an archive of its classes if there is one (kept/archive.py).
 
 PySpark is imported when the JVM is connected to, and not before: the JVM starts meanwhile.
 """
@@ -32,8 +32,9 @@ import structlog
 from common.errors import PermanentError
 from common.observability.logs import MASK
 from common.observability.stacks import is_stack
-from ingester.spark import archive, launch
+from ingester.spark import launch
 from ingester.spark.conf import properties
+from ingester.spark.kept import archive
 
 log = structlog.get_logger("spark")
 

@@ -1,6 +1,6 @@
-"""What an ingester's start does in a thread of its own, while the process does other things: waited for with a deadline, and until a stop at most.
+"""The start of Spark in a thread of its own, while the process does other things: waited for with a deadline, and until a stop at most.
 
-Ends nothing that it has begun: the calls have deadlines of their own.
+Ends nothing that it has begun: who waits does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOOK = 0.02
 
 
 class Start:
-    """Calls `begin` in a thread of this name, once, from now on. `news`: called with the seconds that are left when it takes long."""
+    """Calls `begin` in a thread, once, from now on. `news`: called with the seconds that are left when it takes long."""
 
     def __init__(
         self,
@@ -25,7 +25,6 @@ class Start:
         *,
         seconds: float,
         news: Callable[[float], None] | None = None,
-        name: str = "spark-start",
         clock: SteadyClock = steady,
     ) -> None:
         self._clock = clock
@@ -33,7 +32,7 @@ class Start:
         self._news, self._news_at = news, clock() + NEWS_SECONDS
         self._done = threading.Event()
         self._came: list[Any] = []
-        threading.Thread(target=self._run, args=(begin,), name=name, daemon=True).start()
+        threading.Thread(target=self._run, args=(begin,), name="spark-start", daemon=True).start()
 
     @property
     def done(self) -> bool:

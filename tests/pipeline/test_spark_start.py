@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ingester.spark import archive
 from ingester.spark.conf import spark_settings
 from ingester.spark.java import java_home
 from ingester.spark.jvm import spark_home
+from ingester.spark.kept import archive
 from ingester.spark.launch import class_path, java_options
 from tests.worlds.standalone import Cluster
 

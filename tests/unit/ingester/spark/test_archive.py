@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingester.spark import archive
+from ingester.spark.kept import archive
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from ingester.spark import archive
+from ingester.spark.kept import archive
 
 log = structlog.get_logger("spark")
 
