@@ -1,7 +1,7 @@
 """`python -m ingester.spark.training [FOLDER]`: makes the archive of classes for Spark's JVM on this machine, as archive.py looks for it.
 
 It starts Spark as the ingester does, runs a task, and Java writes what it has loaded. That takes some 15 seconds of a core, once for a Java and a
-Spark. It is done when an image is built, and otherwise beside an ingester that has run for a while (kept/beside.py), at the lowest priority. A second
+Spark. It is done beside an ingester that has run for a while (kept/beside.py), at the lowest priority, or by hand. A second
 process that makes the same archive leaves it to the first. Whatever fails, the ingester runs without.
 """
 
