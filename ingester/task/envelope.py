@@ -33,7 +33,8 @@ _KINDS: Final = 4_096
 class _Kind(NamedTuple):
     """What the metadata of many changes have in common. `transaction`: whether it has one. `history`: the keys of that."""
 
-    table: TableName
+    schema: str
+    table: str
     capture_instance: str
     operation: Operation
     changed_columns: tuple[str, ...]
@@ -56,9 +57,10 @@ class NativeEnvelope:
         self._written = lru_cache(_KINDS)(self._around_gaps)
 
     def change(self, change: Change, identity: Identity) -> bytes:
-        dumps, history = orjson.dumps, change.history
+        dumps, table, history = orjson.dumps, change.table, change.history
         written = self._written(
-            change.table,
+            table.schema,
+            table.table,
             change.capture_instance,
             change.operation,
             change.changed_columns,
@@ -98,7 +100,7 @@ class NativeEnvelope:
         """The metadata of a kind of changes, as it is written before, between and behind what each change has of its own."""
         of = _Kind(*kind)
         change = Change(
-            of.table,
+            TableName(of.schema, of.table),
             of.capture_instance,
             _ANY,
             of.operation,

@@ -26,7 +26,8 @@ _SESSIONS = 65_536
 
 
 class Identity(NamedTuple):
-    """`session_id`: None where the queue has no sessions. `lsn`, `command_id` and `seqval`: of its position."""
+    """`event_id`: a pure function of the change, at most 128 characters; names that are too long are replaced by their hash.
+    `session_id`: None where the queue has no sessions. `lsn`, `command_id` and `seqval`: of its position."""
 
     event_id: str
     session_id: str | None
@@ -53,7 +54,9 @@ class Identities:
             bucket = zlib.crc32(orjson.dumps(change.key)) % self._key_buckets
             session_id = _of_bucket(self._origin, change.table, bucket, change.topic)
         place, lsn, command_id, seqval = change.position.place()
-        return Identity(_event_id(last.names, place), session_id, last.destination, lsn, command_id, seqval)
+        whole, digest = last.names
+        event_id = (whole if len(whole) + len(place) <= _ID_LENGTH else digest) + place
+        return Identity(event_id, session_id, last.destination, lsn, command_id, seqval)
 
 
 def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: int) -> Identity:
@@ -64,12 +67,6 @@ def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: in
 def event_ids_begin(database: str, table: TableName) -> tuple[str, str]:
     """Both beginnings that the event ids of a table's changes may have, the colon included; which one depends on their length."""
     return _names(database, table)
-
-
-def _event_id(names: tuple[str, str], place: str) -> str:
-    """A pure function of the change, at most 128 characters. Names that are too long are replaced by their hash."""
-    whole, digest = names
-    return (whole if len(whole) + len(place) <= _ID_LENGTH else digest) + place
 
 
 def _names(database: str, table: TableName) -> tuple[str, str]:
