@@ -40,6 +40,8 @@ class Turns:
             with self._guard:
                 if self._owner is turn:
                     break
+                if turn not in self._waiting:
+                    break  # it came meanwhile, and lasted so long that it is over for those behind it
                 if self._waiting[0] is turn and time.monotonic() - self._since >= PATIENCE:
                     self._begin(self._waiting.popleft())
                     break

@@ -96,3 +96,41 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+class _Late:
+    """A guard that the thread `late` comes to too late, the second time."""
+
+    def __init__(self, guard: threading.Lock) -> None:
+        self._guard, self._times = guard, 0
+
+    def __enter__(self) -> None:
+        if threading.current_thread().name == "late":
+            self._times += 1
+            if self._times == 2:
+                time.sleep(0.3)
+        self._guard.acquire()
+
+    def __exit__(self, *details: object) -> None:
+        self._guard.release()
+
+
+def test_a_turn_that_was_over_before_its_thread_noticed_fails_nobody() -> None:
+    each, ended = Turns(), list[str]()
+    held = each.take()
+    each._guard = _Late(each._guard)  # type: ignore[assignment]
+
+    def work() -> None:
+        each.give(each.take())
+        ended.append(threading.current_thread().name)
+
+    late = threading.Thread(target=work, name="late", daemon=True)
+    late.start()
+    until(lambda: len(each._waiting) == 1)
+    other = started(work)
+    time.sleep(turns.PATIENCE * 1.3)  # the first wait of `late` has failed
+    each.give(held)
+    for thread in (late, other):
+        thread.join(_SOON)
+    assert len(ended) == 2
+    assert not each._waiting
