@@ -19,6 +19,9 @@ from ingester.watch.stats import IngesterStats, Standing
 
 log = structlog.get_logger("ingester")
 
+_ALL_SECONDS = 0.001
+"""For each table: how long after a look at all of them the next one is, so that thousands leave the loop and the server time for others."""
+
 
 class Roster:
     """`tables`: the active ones. Each is in the schedule, in a pass, or has a slice under way."""
@@ -42,6 +45,7 @@ class Roster:
         self._stats = stats
         self._clock = clock
         self._all = threading.Event()
+        self._all_again = 0.0
         self.portion = Portion(clock)
 
     def status(self) -> int:
@@ -76,9 +80,11 @@ class Roster:
 
     def take(self, *, ahead: float) -> list[TrackedTable]:
         """The tables that are due, and those that are soon, within `ahead` seconds. Put each back, or let its slice bring it back."""
-        if self._all.is_set():
+        now = self._clock()
+        if self._all.is_set() and now >= self._all_again:
             self._all.clear()
-            self.hurry(self.tables)
+            self._all_again = now + _ALL_SECONDS * len(self.tables)
+            self._schedule.hurry_all(now)
         return [
             self.tables[name]
             for name in self._schedule.take(self._clock(), ahead=ahead, most=self.portion.size)
@@ -86,7 +92,7 @@ class Roster:
         ]
 
     def look_at_all(self) -> None:
-        """Make every table due before the next are taken. From any thread."""
+        """Make every table due before the next are taken, but for those that back off. From any thread."""
         self._all.set()
 
     def put(self, table: TableName, outcome: TableOutcome) -> None:

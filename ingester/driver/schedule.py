@@ -34,6 +34,8 @@ class Rhythm:
     max_poll_interval: float
 
 
+_WELL = (TableOutcome.CHANGED, TableOutcome.MORE, TableOutcome.IDLE)
+"""Of a table with one of these, nothing but the time of its changes decides when the next look is worth it."""
 _JITTER = 0.1
 """The fraction of an interval that chance may take off, so that tables do not fall into step. Nothing is ever added."""
 _FAILED_JITTER = 0.5
@@ -113,6 +115,8 @@ class Schedule:
         self._intervals: dict[TableName, float] = {}
         self._looked: dict[TableName, float] = {}
         """When each table that is out was taken."""
+        self._backing_off: set[TableName] = set()
+        self._due_at: dict[TableName, float] = {}
         self._order = 0
 
     def add(self, table: TableName, rhythm: Rhythm, now: float) -> None:
@@ -126,6 +130,7 @@ class Schedule:
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
         (self._changing.add if outcome in _LIVELY else self._changing.discard)(table)
+        (self._backing_off.discard if outcome in _WELL else self._backing_off.add)(table)
         jitter = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
         looked = self._looked.pop(table, now)
         # The time that changes take to be sent delays no later look.
@@ -146,9 +151,15 @@ class Schedule:
         return taken
 
     def hurry(self, table: TableName, now: float) -> None:
-        """`table` is due at once, unless it is out."""
-        if table in self._waiting:
+        """`table` is due at once, unless it is out. One that is due already keeps its turn."""
+        if table in self._waiting and self._due_at[table] > now:
             self._push(table, now)
+
+    def hurry_all(self, now: float) -> None:
+        """Every table is due at once, except those that are out, and those that wait because a look failed or another ingester has them."""
+        for table in [*self._waiting]:
+            if table not in self._backing_off:
+                self.hurry(table, now)
 
     def pace(self, table: TableName, rhythm: Rhythm, now: float) -> None:
         """Poll `table` at these intervals from now on. It is due at once, unless it is out."""
@@ -158,9 +169,10 @@ class Schedule:
 
     def remove(self, table: TableName) -> bool:
         """Forget `table`. False if it is out: then do not put it back."""
-        del self._rhythms[table], self._intervals[table]
+        del self._rhythms[table], self._intervals[table], self._due_at[table]
         self._looked.pop(table, None)
         self._changing.discard(table)
+        self._backing_off.discard(table)
         return self._waiting.pop(table, None) is not None
 
     def out(self) -> frozenset[TableName]:
@@ -179,7 +191,7 @@ class Schedule:
 
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
-        self._waiting[table] = self._order
+        self._waiting[table], self._due_at[table] = self._order, when
         line = self._lively if table in self._changing else self._resting
         line.push(when, self._order, table)
 

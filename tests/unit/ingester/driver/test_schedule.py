@@ -238,3 +238,39 @@ def test_a_long_way_to_the_server_makes_no_pass_smaller() -> None:
         with portion.of(tables):
             now += seconds
         assert portion.size == size
+
+
+@pytest.mark.parametrize("outcome", TableOutcome)
+def test_all_tables_are_hurried_but_for_those_that_back_off(outcome: TableOutcome) -> None:
+    schedule = Schedule(chance=lambda: 0.0)
+    schedule.add(ORDERS, RHYTHM, 0.0)
+    assert schedule.take(0.0) == [ORDERS]
+    schedule.put(ORDERS, outcome, 0.0)
+    schedule.hurry_all(0.5)
+    backs_off = outcome in (TableOutcome.FAILED, TableOutcome.LOCKED, TableOutcome.DEADLY)
+    assert schedule.take(0.5) == ([] if backs_off else [ORDERS])
+
+
+def test_a_table_that_has_recovered_is_hurried_again() -> None:
+    schedule = Schedule(chance=lambda: 0.0)
+    schedule.add(ORDERS, RHYTHM, 0.0)
+    for now, outcome in ((0.0, TableOutcome.FAILED), (100.0, TableOutcome.IDLE)):
+        assert schedule.take(now) == [ORDERS]
+        schedule.put(ORDERS, outcome, now)
+    schedule.hurry_all(101.0)
+    assert schedule.take(101.0) == [ORDERS]
+
+
+def test_a_table_that_is_hurried_again_and_again_keeps_its_turn() -> None:
+    """Beside tables that change all the time, those that rest are looked at once they have waited for long."""
+    schedule, idle = busy_beside_idle(1)
+    for tenth in range(60, 80):
+        now = tenth / 10
+        schedule.hurry_all(now)
+        taken = schedule.take(now)
+        if idle[0] in taken:
+            break
+        for table in taken:
+            schedule.put(table, TableOutcome.CHANGED, now)
+    else:
+        pytest.fail("it never had its turn")
