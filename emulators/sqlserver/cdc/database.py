@@ -141,10 +141,10 @@ class DatabaseCdc(CaptureState):
 
     @contextmanager
     def scanning(self, session_id: int) -> Iterator[None]:
-        """A scan by a session. Raises 22903 while another session scans, or while the job runs and keeps the log."""
+        """A scan by a session. Raises 22903 while another session scans or keeps the log, or while the job runs and keeps it."""
         if self.options.job_keeps_log and self.job_running:
             raise errors.log_is_being_read(JOB_SESSION)
-        with self.turn.of_session(session_id):
+        with self.turn.of_session(session_id, keep=self.options.session_keeps_log):
             yield
 
     @property

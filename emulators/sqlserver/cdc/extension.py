@@ -119,6 +119,10 @@ class CdcExtension:
             for state in self._states.values():
                 state.options = replace(state.options, max_text_repl_size=size)
 
+    def session_ended(self, session_id: int) -> None:
+        for state in self.states():
+            state.turn.release(session_id)
+
     def close(self) -> None:
         with self._lock:
             states = list(self._states.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CdcOptions:
-    """Every default but that of `job_keeps_log` is the real server's."""
+    """Every default but those of `job_keeps_log` and `session_keeps_log` is the real server's."""
 
     capture_interval: float | None = None
     """Seconds between scans of new capture jobs, instead of the 5 s of sys.sp_cdc_add_job."""
@@ -21,6 +21,8 @@ class CdcOptions:
     """Whether new change tables have `__$command_id`; False: as in a database that was never upgraded (KB 3030352)."""
     job_keeps_log: bool = False
     """Whether a running capture job makes sys.sp_cdc_scan fail with 22903, as on the real server, where this is always so."""
+    session_keeps_log: bool = False
+    """Whether a session that scanned stays the log's only reader until sp_replflush or its end, as on the real server, where this is always so."""
 
 
 DEFAULTS = CdcOptions()

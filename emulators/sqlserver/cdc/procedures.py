@@ -102,6 +102,7 @@ def _of_change_tables(calls: _Procedures) -> dict[str, ProcedureSpec]:
         "sp_cdc_scan": _spec(
             ("@maxtrans", "@maxscans", "@continuous", "@pollinginterval", "@is_from_job"), (), calls.scan
         ),
+        "sp_replflush": _spec((), (), calls.flush),
         "sp_cdc_cleanup_change_table": _spec(
             ("@capture_instance", "@low_water_mark", "@threshold", "@fcleanupfailed"),
             ("@capture_instance", "@low_water_mark"),
@@ -277,6 +278,12 @@ class _Procedures:
         cdc = self._cdc(context)
         with cdc.scanning(context.session_id):
             capture.scan(lambda: capture.scan_by_hand(cdc, maxtrans), maxtrans, maxscans)
+        return iter(())
+
+    def flush(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-replflush-transact-sql"""
+        access.require_owner(context)
+        self._cdc(context).turn.release(context.session_id)
         return iter(())
 
     def cleanup_change_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:

@@ -349,6 +349,10 @@ class Extension(Protocol):
         """A database of an earlier run is there again: take up what it holds of ours."""
         ...
 
+    def session_ended(self, session_id: int) -> None:
+        """It is gone, or begins anew: what it held of ours is free."""
+        ...
+
     def close(self) -> None:
         """Stop every thread (capture jobs)."""
         ...

@@ -158,6 +158,12 @@ class SqlEngine:
             raise SqlError(18456, "Login failed for user '<token-identified principal>'.", 14)
         return replace(request, user=name, password="", token=None)
 
+    def session_ended(self, session_id: int) -> None:
+        """It is gone, or begins anew: what it held for as long as it lasts is free."""
+        self.application_locks.release_session(session_id)
+        if self.extension is not None:
+            self.extension.session_ended(session_id)
+
     def close(self) -> None:
         """Ends every session, stops the extension, removes temporary files. May be called twice."""
         with self._guard:

@@ -3,6 +3,7 @@
 On the real server a running capture job has the log all the time and sys.sp_cdc_scan is refused beside it. Here the job lets go of
 it between two cycles and sys.sp_cdc_scan waits for a cycle's end, unless the job is told to keep it (see build_engine). A job whose
 cycle waits for a writer ends it when a session wants its turn: that writer may be waiting for the session.
+A session that scanned stays the log's reader on the real server until it calls sp_replflush or ends; here only with `session_keeps_log`.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class ScanTurn:
         return self._wanted > 0
 
     @contextmanager
-    def of_session(self, session_id: int) -> Iterator[None]:
-        """Waits for the job's cycle to end. Raises 22903 while another session scans."""
+    def of_session(self, session_id: int, *, keep: bool = False) -> Iterator[None]:
+        """Waits for the job's cycle to end. Raises 22903 while another session scans. `keep`: until `release`, the log stays this session's."""
         with self._free:
             self._wanted += 1
             try:
-                while self._holder is not None:
+                while self._holder not in (None, session_id):
                     if self._holder != JOB_SESSION:
                         raise errors.log_is_being_read(self._holder)
                     turns.give_up()
@@ -53,6 +54,12 @@ class ScanTurn:
         try:
             yield
         finally:
+            if not keep:
+                self._release()
+
+    def release(self, session_id: int) -> None:
+        """The log is no longer this session's, if it was."""
+        if self._holder == session_id:
             self._release()
 
     @contextmanager

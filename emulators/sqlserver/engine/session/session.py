@@ -147,7 +147,7 @@ class SqlSession:
     def reset(self) -> None:
         self.settle()
         self._end_all()
-        self.engine.application_locks.release_session(self.session_id)
+        self.engine.session_ended(self.session_id)
         self._private.forget("#")
         self._private.forget("@")
         self.settings = SessionSettings()
@@ -161,7 +161,7 @@ class SqlSession:
         self._closed = True
         self.settle()
         self._end_all()
-        self.engine.application_locks.release_session(self.session_id)
+        self.engine.session_ended(self.session_id)
         self._private.forget("#")
         self._private.forget("@")
         self.links.close(self.engine.find)

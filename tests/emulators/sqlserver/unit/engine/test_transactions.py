@@ -196,6 +196,9 @@ class Functions:
             connection.execute(f"INSERT INTO {context.database.storage(table)} VALUES (?)", (arguments["@what"],))
         yield Info(50000, "noted")
 
+    def session_ended(self, session_id: int) -> None:
+        pass
+
     def scalar_functions(self) -> Mapping[str, ScalarFunction]:
         return {
             "sys.fn_twice": ScalarFunction(1, LSN, lambda context, arguments: bytes(str(arguments[0]) * 2, "ascii"))

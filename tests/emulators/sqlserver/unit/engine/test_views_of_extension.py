@@ -21,6 +21,9 @@ from tests.emulators.sqlserver.unit.engine.conftest import Client
 
 
 class _Views:
+    def session_ended(self, session_id: int) -> None:
+        pass
+
     def procedures(self) -> Mapping[str, ProcedureSpec]:
         return {}
 

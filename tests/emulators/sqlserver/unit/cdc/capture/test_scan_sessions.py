@@ -220,6 +220,23 @@ def test_a_job_that_keeps_the_log_refuses_every_other_scan(lab: Lab) -> None:
     assert refused.value.number == 22903
 
 
+def test_a_session_that_keeps_the_log_refuses_others_until_it_lets_go(lab: Lab) -> None:
+    """D: "If a client has log reader access, executing sp_replflush causes the client to release its access"."""
+    state_of(lab).options = CdcOptions(capture_interval=3600.0, session_keeps_log=True)
+    enable(lab)
+    with state_of(lab).scanning(77):
+        pass
+    state_of(lab).turn.release(76)
+    with pytest.raises(SqlError, match="session ID 77") as refused:
+        lab.scan()
+    assert refused.value.number == 22903
+    state_of(lab).turn.release(77)
+    lab.scan()
+    lab.run("sp_replflush")
+    with state_of(lab).scanning(77):
+        pass
+
+
 def test_views_of_a_database_without_capture_are_empty(lab: Lab) -> None:
     lab.run("sp_cdc_disable_db")
     assert sessions(lab) == view(lab, "sys.dm_cdc_errors") == view(lab, "msdb.dbo.cdc_jobs") == []
