@@ -25,7 +25,8 @@ def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[Inge
     The server is not asked before the loop has reached it. Raises PermanentError when the port cannot be opened.
     """
     stats = IngesterStats(settings.streams, login_seconds=settings.db.login_seconds)
-    view = SqlServerCapture(Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop))
+    connection = Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop)
+    view = SqlServerCapture(connection, beside_scans=settings.low_latency)
     watch = Watch(view, stats)
     with ExitStack() as stack:
         if settings.health is not None:

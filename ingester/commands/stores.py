@@ -70,7 +70,8 @@ def on(connection: Connection, settings: IngesterSettings) -> Database:
     )
     rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
     snapshots, pauses = SqlServerSnapshotDesk(connection), SqlServerPauses(connection)
-    return Database(SqlServerDesk(connection), source, SqlServerCapture(connection), snapshots, rows, pauses)
+    capture = SqlServerCapture(connection, beside_scans=settings.low_latency)
+    return Database(SqlServerDesk(connection), source, capture, snapshots, rows, pauses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,21 @@ from ingester.sqlserver.sql import capture as queries
 
 _UNKNOWN_OBJECT = 208
 _BUSY = 22903
-"""Two scans met, and one of them gave way: with `low_latency` that is usual, and no fault of capture."""
+"""Another session has the log. With `low_latency` two scans meet now and then, and one of them gives way: no fault of capture. If it lasts, the
+scans themselves report it (`low_latency has no effect`)."""
 _SCHEDULER_SECONDS = 20.0
 """How often Azure SQL Database scans.
 https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overview"""
 
 
 class SqlServerCapture:
-    """Needs the rights of the ingester, and some more for `jobs` and the scans of `facts`: docs/install.md."""
+    """Needs the rights of the ingester, and some more for `jobs` and the scans of `facts`: docs/install.md.
 
-    def __init__(self, connection: Connection) -> None:
+    `beside_scans`: whether ingesters have the log scanned, too."""
+
+    def __init__(self, connection: Connection, *, beside_scans: bool = False) -> None:
         self._connection = connection
+        self._passing = (_BUSY,) if beside_scans else ()
         self._of_service: bool | None = None
         self._jobs: CaptureJobs | None = None
 
@@ -81,7 +85,9 @@ class SqlServerCapture:
                 )
                 for began, ended, transactions, latency, failures in scans
             ),
-            errors=tuple(CaptureError(number, text or "") for number, text in errors or () if number != _BUSY),
+            errors=tuple(
+                CaptureError(number, text or "") for number, text in errors or () if number not in self._passing
+            ),
             tracked=bool(tracked),
         )
 

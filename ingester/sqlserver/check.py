@@ -181,7 +181,7 @@ class _Database:
         yield from findings_of_snapshots(self._connection, self._settings, self.session)
 
     def capture(self) -> Iterator[Finding]:
-        view = SqlServerCapture(self._connection)
+        view = SqlServerCapture(self._connection, beside_scans=self._settings.low_latency)
         jobs = view.jobs()
         times = view.times() if self._readable else None
         yield judge_capture(view.facts(), jobs, None if times is None else times.newest, session=self.session)

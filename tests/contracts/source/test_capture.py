@@ -146,6 +146,17 @@ def test_failing_scans_are_told_with_number_and_text(observed: Observed, log: Lo
     assert "its scans fail" in text
 
 
+def test_a_log_that_another_session_keeps_is_an_error_of_capture_unless_ingesters_scan_it(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that somebody forgot keeps capture from its log: that is the one line that says why it stands."""
+    monkeypatch.setattr("ingester.sqlserver.sql.capture.ERRORS", "SELECT 22903, N'another connection is running'")
+    (error,) = observed.view.facts().errors
+    assert error.number == 22903
+    beside = SqlServerCapture(observed.place.connection, beside_scans=True)
+    assert beside.facts().errors == ()
+
+
 def test_the_latency_of_a_capture_that_lags_is_seen(observed: Observed, log: Log) -> None:
     """Held back for a second, which the real server measures in whole ones as well."""
     with capture_lagging(log(observed.place), seconds=1.0):
