@@ -1,20 +1,27 @@
-"""sys.sp_cdc_scan through pymssql: what its errors mean, and whether it has captured anything. Decides nothing about when."""
+"""sys.sp_cdc_scan through pymssql: what its errors mean, and whether it has captured anything. Decides nothing about when.
+
+A session that has scanned is the log's only reader until it says that it is not, or ends. So nothing is left of a scan when it returns: after
+an error, and wherever the server does not confirm the release, the connection is closed.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from common.errors import PermanentError, TransientError
+import structlog
+
+from common.errors import DStreamError, PermanentError, TransientError
 from ingester.capture_status import Scanned
-from ingester.sqlserver.connection import Connection
-from ingester.sqlserver.errors import meaning
+from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.hints import SCAN_LOG
 from ingester.sqlserver.sql import scans as queries
 
-_BUSY: Final = 22903
-"""Another connection is already running sp_replcmds for Change Data Capture in the database."""
-_NOT_OWNER: Final = frozenset({22902, 22904})
-_REPLICATED: Final = frozenset({18752, 22911})
+log = structlog.get_logger("ingester")
+
+_BUSY: Final = (22903, 18752)
+"""Another session is the log's reader: for Change Data Capture, or for whatever else reads the log."""
+_NOT_OWNER: Final = (22902, 22904, 21050)
+_REPLICATED: Final = 22911
 """The database is enabled for transactional replication, whose Log Reader Agent has the log."""
 _WHERE: Final = "scanning the log"
 
@@ -27,18 +34,18 @@ class SqlServerLogScan:
         self._reached: bytes | None = None
 
     def scan(self) -> Scanned:
-        ((number, said, reached),) = self._connection.result_sets(queries.SCAN)[-1]
-        if number == _BUSY:
-            return Scanned.BUSY
-        if number in _NOT_OWNER:
-            raise PermanentError(f"{_WHERE}: error {number}: {said}", hint=SCAN_LOG)
-        if number in _REPLICATED:
-            raise PermanentError(
-                f"{_WHERE}: error {number}: {said}",
-                hint="the agent of transactional replication reads the log here; remove low_latency",
-            )
-        if number:
-            raise meaning(number, said, _WHERE)
+        try:
+            *_, ((said, reached, transactions),), ((released,),) = self._connection.result_sets(queries.SCAN)
+        except DStreamError as error:
+            self._connection.close()
+            if any(is_error(error, number) for number in _BUSY):
+                return Scanned.BUSY
+            raise _explained(error) from error.__cause__
+        if transactions or not released:
+            log.debug("log reader released by closing its connection", transactions=transactions)
+            self._connection.close()
+        if transactions:
+            raise TransientError(f"{_WHERE}: sys.sp_cdc_scan left a transaction open, which was rolled back")
         if said not in (None, "0"):
             raise TransientError(f"{_WHERE}: sys.sp_cdc_scan returned {said}")
         before, self._reached = self._reached, None if reached is None else bytes(reached)
@@ -46,3 +53,14 @@ class SqlServerLogScan:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _explained(error: DStreamError) -> DStreamError:
+    """`error` of a scan, with what to do about it."""
+    message = f"{_WHERE}: {error.message}"
+    if any(is_error(error, number) for number in _NOT_OWNER):
+        return PermanentError(message, hint=SCAN_LOG)
+    if is_error(error, _REPLICATED):
+        hint = "the agent of transactional replication reads the log here; remove low_latency"
+        return PermanentError(message, hint=hint)
+    return type(error)(message, hint=error.hint)

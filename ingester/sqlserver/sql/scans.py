@@ -1,20 +1,28 @@
 """The T-SQL of scans of the log that the ingester asks for.
 
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-scan-transact-sql
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-replflush-transact-sql
 """
 
 from __future__ import annotations
 
 SCAN = """\
-BEGIN TRY
+SET LOCK_TIMEOUT -1;
 DECLARE @status int;
-EXEC @status = sys.sp_cdc_scan;
-SELECT 0 AS number, CAST(@status AS nvarchar(4000)) AS said, sys.fn_cdc_get_max_lsn() AS reached;
+EXEC @status = sys.sp_cdc_scan @maxtrans = 500, @maxscans = 10;
+SELECT CAST(@status AS nvarchar(4000)) AS said, sys.fn_cdc_get_max_lsn() AS reached, @@TRANCOUNT AS transactions;
+BEGIN TRY
+EXEC sys.sp_replflush;
+SELECT 1 AS released;
 END TRY
 BEGIN CATCH
-SELECT ERROR_NUMBER() AS number, ERROR_MESSAGE() AS said, CAST(NULL AS binary(10)) AS reached;
+SELECT 0 AS released;
 END CATCH"""
-"""(error number or 0, the procedure's status or the error's text, how far capture has come). With the procedure's own bounds: ten times 500
-transactions. Caught at the server, because a refusal is usual here and must not cost the connection."""
+"""(the procedure's status, how far capture has come, open transactions), and (1 if this session is the log's reader no longer).
+
+No TRY around the scan: an error would leave the procedure where it stands, past its own clean-up, with its transaction open. It waits for locks
+as the server's own scans do. A session stays the log's only reader until it ends or calls sp_replflush, which follows in the same batch: so a
+client that is frozen meanwhile keeps nobody from capturing. The bounds are those of the capture job: the procedure's own are twenty times as
+many transactions since SQL Server 2025, which may take longer than a scan may."""
 
 MAY_SCAN = "SELECT IS_ROLEMEMBER(N'db_owner')"

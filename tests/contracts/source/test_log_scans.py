@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
+import pymssql
 import pytest
 from pydantic import SecretStr
 
@@ -17,8 +19,10 @@ from ingester.sqlserver.findings import Session
 from ingester.sqlserver.scanning.check import findings
 from ingester.sqlserver.scanning.log_scan import SqlServerLogScan
 from ingester.sqlserver.sql import rights
+from ingester.sqlserver.sql.scans import SCAN
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import Place, what
+from tests.worlds.world import wait_until
 
 ROW = "INSERT INTO dbo.Persons (ID) VALUES ({})"
 
@@ -43,22 +47,61 @@ def test_a_scan_captures_what_was_committed_before_it(place: Place, scans: SqlSe
     assert scans.scan() is Scanned.EMPTY
 
 
-def test_a_scan_that_meets_another_one_gives_way_and_keeps_its_connection(
-    place: Place, scans: SqlServerLogScan, log: Log
-) -> None:
+def test_a_scan_that_meets_another_one_gives_way(place: Place, scans: SqlServerLogScan, log: Log) -> None:
     scans.scan()
     place.execute(ROW.format(1))
     with log(place).scanning(1000):
         assert scans.scan() is Scanned.BUSY
-    logins = scans._connection._connection
     assert scans.scan() is Scanned.CAPTURED
-    assert scans._connection._connection is logins
+
+
+def test_the_log_is_anybodys_after_a_scan_and_the_connection_stays(
+    place: Place, scans: SqlServerLogScan, log: Log
+) -> None:
+    log(place).options = replace(log(place).options, session_keeps_log=True)
+    for _ in range(2):
+        scans.scan()
+        place.execute("EXEC sys.sp_cdc_scan; EXEC sys.sp_replflush")
+    kept = scans._connection._connection
+    scans.scan()
+    assert kept is scans._connection._connection
+
+
+def test_a_server_that_cannot_release_the_log_loses_the_connection(
+    place: Place, scans: SqlServerLogScan, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(place).options = replace(log(place).options, session_keeps_log=True)
+    monkeypatch.setattr("ingester.sqlserver.sql.scans.SCAN", SCAN.replace("sp_replflush", "sp_no_such_procedure"))
+    for _ in range(2):
+        scans.scan()
+        assert scans._connection._connection is None
+        wait_until(lambda: _scans(place), "the end of the session is noticed")
+
+
+def _scans(place: Place) -> bool:
+    try:
+        place.execute("EXEC sys.sp_cdc_scan; EXEC sys.sp_replflush")
+    except pymssql.Error:
+        return False
+    return True
+
+
+def test_a_scan_that_leaves_a_transaction_open_is_an_error_and_ends_it(
+    place: Place, scans: SqlServerLogScan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ingester.sqlserver.sql.scans.SCAN", SCAN.replace("@maxscans = 10;", "@maxscans = 10; BEGIN TRAN;")
+    )
+    with pytest.raises(TransientError, match="left a transaction open"):
+        scans.scan()
+    assert scans._connection._connection is None
 
 
 def test_a_scan_that_fails_says_what_the_server_says(place: Place, scans: SqlServerLogScan) -> None:
     place.execute("EXEC sys.sp_cdc_disable_db")
-    with pytest.raises(TransientError, match="scanning the log: error 22901"):
+    with pytest.raises(TransientError, match=r"scanning the log: .*22901"):
         scans.scan()
+    assert scans._connection._connection is None
 
 
 def test_a_login_that_is_no_owner_learns_which_role_it_needs(place: Place) -> None:
