@@ -1,7 +1,7 @@
 """Settings to a running ingester, on Spark or (`provide`) in threads of this process; `worker.py` does the same where slices are drained.
 
 Spark starts first, because that takes seconds of another core. Database, offsets, locks and queue are tried meanwhile, in this order: a wrong
-password still fails at once, and ends what has begun.
+password still fails at once, and ends what has begun. A cluster is asked for executors last: a start that fails again and again asks for none.
 """
 
 from __future__ import annotations
@@ -207,17 +207,19 @@ def _scanning(
 def _on_spark(stop: threading.Event, ahead: Launched | None, settings: IngesterSettings) -> Iterator[Begun]:
     jvm = ahead or launched(settings)
     try:
-        executor = _spark(settings, jvm)
+        executor, start = _spark(settings, jvm)
+        if local := is_local(settings.spark.master):
+            start()
         try:
-            yield partial(_begun, stop, settings, executor)
+            yield partial(_begun, stop, settings, executor, None if local else start)
         finally:
             executor.close()
     finally:
         jvm.close()
 
 
-def _spark(settings: IngesterSettings, jvm: Launched) -> SparkExecutor:
-    """Connects to the JVM from now on."""
+def _spark(settings: IngesterSettings, jvm: Launched) -> tuple[SparkExecutor, Callable[[], None]]:
+    """The executor, and what connects it to the JVM: from then on, a cluster is asked for executors."""
     from ingester.spark.executor import SparkExecutor  # slow to import, and a provider has no Spark
 
     needed = WorkerSettings.of(settings)
@@ -230,14 +232,17 @@ def _spark(settings: IngesterSettings, jvm: Launched) -> SparkExecutor:
         slots=settings.spark.slots,
         launched=jvm,
     )
-    executor.start(partial(first_task, carried))
-    return executor
+    return executor, partial(executor.start, partial(first_task, carried))
 
 
 @contextmanager
-def _begun(stop: threading.Event, settings: IngesterSettings, executor: SparkExecutor) -> Iterator[Executor]:
+def _begun(
+    stop: threading.Event, settings: IngesterSettings, executor: SparkExecutor, start: Callable[[], None] | None
+) -> Iterator[Executor]:
     try:
         _open_queue(settings)
+        if start is not None:
+            start()
         lacking = executor.started(stop)
         if lacking is not None:
             raise PermanentError(f"starting on Spark: {lacking}")

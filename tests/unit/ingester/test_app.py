@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import pytest
@@ -13,8 +14,10 @@ from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.reload import Shapes, TableChanges
+from ingester.driver.scanning.pace import Pace
 from ingester.history.rules import SnapshotRules
 from ingester.settings import IngesterSettings
+from ingester.spark.launched import Launched
 from tests.fakes.bus import FakeBroker
 from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
 
@@ -24,13 +27,13 @@ ITEMS = TableName("dbo", "Items")
 class World:
     """A running loop and its lease keeper, as far as they are told anything."""
 
-    def __init__(self, started: IngesterSettings) -> None:
+    def __init__(self, started: IngesterSettings, pace: Pace | None = None) -> None:
         self.changes: list[TableChanges] = []
         self.locks: dict[TableName, str] = {}
         self.places: list[str] = []
         self.keys: dict[str, str] = {}
         self.counted = list(started.tables)
-        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted)
+        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted, pace)
 
     def reconfigure(
         self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules, shapes: Shapes
@@ -126,3 +129,51 @@ def test_transactions_go_on_behind_a_gap_without_a_snapshot_unless_a_gap_is_to_s
     assert made.skips(TableName("dbo", "Persons")) is (on_gap == "skip")
     assert TRANSACTIONS in made.lock_names
     assert TRANSACTIONS in made.tables
+
+
+@pytest.mark.parametrize(
+    ("master", "order"),
+    [
+        ("local[2]", ["start", "entered", "queue", "started", "closed"]),
+        ("k8s://https://cluster", ["entered", "queue", "start", "started", "closed"]),
+    ],
+)
+def test_a_cluster_is_asked_for_nothing_before_database_locks_and_queue_have_answered(
+    master: str, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[str] = []
+
+    class Spark:
+        def __init__(self, *given: object, **named: object) -> None: ...
+
+        def start(self, first: object) -> None:
+            did.append("start")
+
+        def started(self, stop: object) -> None:
+            did.append("started")
+
+        def close(self) -> None:
+            did.append("closed")
+
+    class Jvm:
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("ingester.spark.executor.SparkExecutor", Spark)
+    monkeypatch.setattr(wiring, "_open_queue", lambda settings: did.append("queue"))
+    base = settings("Persons")
+    asked = base.model_copy(update={"spark": base.spark.model_copy(update={"master": master})})
+    with wiring._on_spark(threading.Event(), cast(Launched, Jvm()), asked) as begun:
+        did.append("entered")
+        with begun():
+            pass
+    assert did[:5] == order
+
+
+def test_a_reload_changes_how_often_the_log_is_scanned() -> None:
+    pace = Pace(wiring._scans_apart(shared("Persons", poll_interval="2s")))
+    assert pace.every == 2.0
+    world = World(shared("Persons", poll_interval="2s"), pace)
+    world.take(shared("Persons", poll_interval="30s"))
+    assert pace.every == 30.0
+    world.take(shared("Persons", poll_interval="10ms"))
+    assert pace.every == 0.1
