@@ -169,8 +169,9 @@ def _run_with(
             if not stop.is_set():
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            reload = _Reload(settings, loop, leases, keys, counted)
-            scans = _scanning(settings, locks, stats, loop.captured, stop)
+            pace = Pace(_scans_apart(settings))
+            reload = _Reload(settings, loop, leases, keys, counted, pace)
+            scans = _scanning(settings, locks, stats, loop.captured, stop, pace)
             with finder.running(reload), watched(finder.configured), pauses.running(loop.pauses), scans:
                 status = loop.run()
         log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
@@ -180,22 +181,27 @@ def _run_with(
         connection.close()
 
 
+def _scans_apart(settings: IngesterSettings) -> float:
+    every = min((table.poll_interval.total_seconds() for table in settings.schedule), default=_NO_TABLE)
+    return max(_SCANS_APART, every)
+
+
 def _scanning(
     settings: IngesterSettings,
     locks: Locks,
     stats: IngesterStats,
     captured: Callable[[], None],
     stop: threading.Event,
+    pace: Pace,
 ) -> AbstractContextManager[None]:
     """Scans of the log, where they are wanted. The lock is one of those of the tables, so that one ingester of a database scans."""
     if not settings.low_latency:
         return nullcontext()
-    every = min((table.poll_interval.total_seconds() for table in settings.schedule), default=_NO_TABLE)
     return LogScanner(
         SqlServerLogScan(Connection(settings.db, proven=True, query_seconds=SCAN_SECONDS, stop=stop)),
         LeaseKeeper(locks, clock=steady, tells=False),
         scan_lock(settings),
-        Pace(max(_SCANS_APART, every)),
+        pace,
         stats=stats,
         captured=captured,
         busy_hint=BESIDE_THE_JOB,
@@ -294,7 +300,7 @@ class _Reload:
     """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread at a time.
 
     `keys`: the offset's key of each lock; locks of added tables are added to it. `counted`: the tables whose changes count in the events
-    about transactions, from the next look at the catalog on.
+    about transactions, from the next look at the catalog on. `pace`: of the scans of the log.
     """
 
     def __init__(
@@ -304,7 +310,9 @@ class _Reload:
         leases: LeaseKeeper,
         keys: dict[str, str],
         counted: list[TableName],
+        pace: Pace,
     ) -> None:
+        self._pace = pace
         self._settings, self._loop, self._leases, self._keys, self._counted = settings, loop, leases, keys, counted
         self._tables: Rhythms = rhythms(settings)
         self._snapshots = snapshot_rules(settings, on_gap=settings.on_gap)
@@ -324,6 +332,7 @@ class _Reload:
         self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
         self._leases.count_by(places(self._settings, self._most))
+        self._pace.every = _scans_apart(new)  # read by another thread before its next scan
         self._counted[:] = [table for table in decided.tables if table != TRANSACTIONS]
         self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots, decided.shapes)
         self._tables, self._snapshots, self._shapes = decided.tables, decided.snapshots, decided.shapes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -33,7 +34,9 @@ class World:
         self.places: list[str] = []
         self.keys: dict[str, str] = {}
         self.counted = list(started.tables)
-        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted, pace)
+        self.reload = _Reload(
+            started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted, pace or Pace(1.0)
+        )
 
     def reconfigure(
         self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules, shapes: Shapes
@@ -170,10 +173,10 @@ def test_a_cluster_is_asked_for_nothing_before_database_locks_and_queue_have_ans
 
 
 def test_a_reload_changes_how_often_the_log_is_scanned() -> None:
-    pace = Pace(wiring._scans_apart(shared("Persons", poll_interval="2s")))
+    pace = Pace(wiring._scans_apart(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=2)})))
     assert pace.every == 2.0
-    world = World(shared("Persons", poll_interval="2s"), pace)
-    world.take(shared("Persons", poll_interval="30s"))
+    world = World(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=2)}), pace)
+    world.take(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=30)}))
     assert pace.every == 30.0
-    world.take(shared("Persons", poll_interval="10ms"))
+    world.take(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(milliseconds=10)}))
     assert pace.every == 0.1

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
 from structlog.testing import capture_logs
 
 from common.clock import SteadyTime
 from common.errors import DStreamError, PermanentError
 from ingester.capture_status import Scanned
 from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.scanning import scanner
 from ingester.driver.scanning.pace import BUSY_SECONDS, Pace
 from ingester.driver.scanning.scanner import LogScanner
 from ingester.watch.capture_watch import CaptureFigures
@@ -172,3 +174,21 @@ def test_its_thread_scans_and_ends() -> None:
         assert seen.wait(5)
     assert one.scans.closed.wait(5)
     assert world.service.holder(LOCK) is None
+
+
+def test_a_defect_that_lasts_is_one_line_and_the_next_scan_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanner, "_STANDBY_SECONDS", 0.01)
+    one = World().ingester()
+    tried, tries = threading.Event(), [0]
+
+    def defect() -> float:
+        tries[0] += 1
+        if tries[0] == 5:
+            tried.set()
+        raise ValueError("planted")
+
+    monkeypatch.setattr(one.scanner, "turn", defect)
+    with capture_logs() as logs, one.scanner.running():
+        assert tried.wait(5)
+    (line,) = [line for line in logs if line["log_level"] == "error"]
+    assert (line["event"], line["of"]) == ("periodic check failed", "scans of the log")
