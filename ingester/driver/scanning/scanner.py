@@ -14,6 +14,7 @@ import structlog
 
 from common.clock import SteadyClock
 from common.errors import DStreamError
+from common.periodic import repeat
 from ingester.capture_status import LogScan, Scanned
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.scanning.pace import News, Pace
@@ -52,6 +53,7 @@ class LogScanner:
         self._busy_hint = busy_hint
         self._clock = clock
         self._ours = False
+        self._pause = 0.0
         self._stop = threading.Event()
 
     @contextmanager
@@ -69,19 +71,12 @@ class LogScanner:
             self._leases.close(1.0)
 
     def _run(self) -> None:
-        pause = 0.0
-        while not self._stop.wait(pause):
-            try:
-                pause = self.turn()
-            except Exception:
-                log.exception(
-                    "periodic check failed",
-                    of="scans of the log",
-                    effect="the next scan tries again",
-                    hint="this is a defect of DStream: report this line",
-                )
-                pause = _STANDBY_SECONDS
+        repeat(self._next, "scans of the log", self._stop, every=lambda: self._pause)
         self._scans.close()
+
+    def _next(self) -> None:
+        self._pause = _STANDBY_SECONDS  # after a defect
+        self._pause = self.turn()
 
     def turn(self) -> float:
         """Scan once if the lock is held. Returns the seconds until the next turn."""
