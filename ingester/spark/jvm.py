@@ -75,6 +75,7 @@ class Jvm:
             **os.environ,
             **environment,
             "SPARK_CONNECT_MODE": "0",
+            "PYTHONSAFEPATH": "1",  # Python workers take no module from the folder where the ingester was started
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
         arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
@@ -230,7 +231,10 @@ def _refuse_foreign() -> None:
         return
     jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
     versions = [jar.stem.partition("-core_")[2].partition("-")[2] for jar in jars]
-    own = metadata.version("pyspark")
+    try:
+        own = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        raise _lacking() from None
     if own not in versions:
         found = f"Spark {versions[0]}" if versions else "no Spark"
         raise PermanentError(
@@ -239,13 +243,17 @@ def _refuse_foreign() -> None:
         )
 
 
+def _lacking() -> PermanentError:
+    return PermanentError("starting Spark: PySpark is not installed", hint="pip install 'dstream-cdc[ingester]'")
+
+
 def spark_home() -> Path:
     """Where Spark is: SPARK_HOME, or PySpark's own folder. Raises PermanentError without PySpark."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     found = util.find_spec("pyspark")  # which does not import it
     if found is None or not found.submodule_search_locations:
-        raise PermanentError("starting Spark: PySpark is not installed", hint="pip install dstream-cdc")
+        raise _lacking()
     own = Path(found.submodule_search_locations[0])
     downloaded = own / "spark-distribution"  # where PySpark's setup puts another build of Spark
     return downloaded if (downloaded / "bin" / "spark-submit").is_file() else own

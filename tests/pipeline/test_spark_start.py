@@ -58,6 +58,18 @@ def test_a_java_that_ends_with_status_0_is_not_waited_for(tmp_path: Path) -> Non
     assert "JAVA_HOME" in said
 
 
+def test_python_workers_take_no_module_from_where_the_ingester_was_started(tmp_path: Path) -> None:
+    """They are started with `-m`, and have the connection strings in their environment."""
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "py4j.py").write_text(f"open('{tmp_path}/ran', 'w')")
+    alone = "import sys; from tests.worlds import spark_alone; spark_alone.main('local[2]', '60')"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", alone], cwd=tmp_path / "start", capture_output=True, text=True, timeout=170
+    )
+    assert "ran: a task" in ran.stdout
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 def test_a_java_that_hangs_is_given_up_in_time_and_left_nowhere(tmp_path: Path) -> None:
     """Spark's scripts start it as a child of theirs."""

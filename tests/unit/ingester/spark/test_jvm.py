@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+from pathlib import Path
+
 import pytest
 
-from ingester.spark.jvm import final_words
+from common.errors import PermanentError
+from ingester.spark.jvm import Jvm, final_words
 
 _STACK = ["\tat org.apache.spark.deploy.SparkSubmit$.main(SparkSubmit.scala:1180)", "\t... 3 more"]
 
@@ -34,3 +38,16 @@ _STACK = ["\tat org.apache.spark.deploy.SparkSubmit$.main(SparkSubmit.scala:1180
 )
 def test_an_exception_is_told_instead_of_its_stack(said: list[str], words: str) -> None:
     assert final_words(said) == words
+
+
+def test_a_spark_home_without_pyspark_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(PermanentError, match="PySpark is not installed") as refused:
+        Jvm({}, tmp_path, environment={}, masked=[])
+    assert "pip install" in str(refused.value.hint)
