@@ -330,3 +330,8 @@ def test_an_executor_that_spark_did_not_start_says_so() -> None:
     ended = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert re.fullmatch(r"Spark has not set \w+: this is not an executor's pod\n", ended.stderr)
+
+
+@pytest.mark.parametrize("target", ["ingester", "demo"])
+def test_a_pod_makes_no_archive_of_classes_that_its_next_start_would_not_have(target: str) -> None:
+    assert any(word == "ENV" and "DSTREAM_JVM_ARCHIVE=off" in rest.split() for word, rest in _line(target))
