@@ -169,9 +169,8 @@ def _run_with(
             if not stop.is_set():
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            pace = Pace(_scans_apart(settings))
-            reload = _Reload(settings, loop, leases, keys, counted, pace)
-            scans = _scanning(settings, locks, stats, loop.captured, stop, pace)
+            reload = _Reload(settings, loop, leases, keys, counted)
+            scans = _scanning(settings, locks, stats, loop.captured, stop, reload.pace)
             with finder.running(reload), watched(finder.configured), pauses.running(loop.pauses), scans:
                 status = loop.run()
         log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
@@ -300,7 +299,7 @@ class _Reload:
     """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread at a time.
 
     `keys`: the offset's key of each lock; locks of added tables are added to it. `counted`: the tables whose changes count in the events
-    about transactions, from the next look at the catalog on. `pace`: of the scans of the log.
+    about transactions, from the next look at the catalog on.
     """
 
     def __init__(
@@ -310,9 +309,8 @@ class _Reload:
         leases: LeaseKeeper,
         keys: dict[str, str],
         counted: list[TableName],
-        pace: Pace,
     ) -> None:
-        self._pace = pace
+        self.pace = Pace(_scans_apart(settings))  # of the scans of the log
         self._settings, self._loop, self._leases, self._keys, self._counted = settings, loop, leases, keys, counted
         self._tables: Rhythms = rhythms(settings)
         self._snapshots = snapshot_rules(settings, on_gap=settings.on_gap)
@@ -332,7 +330,7 @@ class _Reload:
         self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
         self._leases.count_by(places(self._settings, self._most))
-        self._pace.every = _scans_apart(new)  # read by another thread before its next scan
+        self.pace.every = _scans_apart(new)  # read by another thread before its next scan
         self._counted[:] = [table for table in decided.tables if table != TRANSACTIONS]
         self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots, decided.shapes)
         self._tables, self._snapshots, self._shapes = decided.tables, decided.snapshots, decided.shapes

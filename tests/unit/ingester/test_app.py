@@ -15,7 +15,6 @@ from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.reload import Shapes, TableChanges
-from ingester.driver.scanning.pace import Pace
 from ingester.history.rules import SnapshotRules
 from ingester.settings import IngesterSettings
 from ingester.spark.launched import Launched
@@ -28,7 +27,7 @@ ITEMS = TableName("dbo", "Items")
 class World:
     """A running loop and its lease keeper, as far as they are told anything."""
 
-    def __init__(self, started: IngesterSettings, pace: Pace | None = None) -> None:
+    def __init__(self, started: IngesterSettings) -> None:
         self.changes: list[TableChanges] = []
         self.locks: dict[TableName, str] = {}
         self.places: list[str] = []
@@ -173,9 +172,9 @@ def test_a_cluster_is_asked_for_nothing_before_database_locks_and_queue_have_ans
 
 
 def test_a_reload_changes_how_often_the_log_is_scanned() -> None:
-    pace = Pace(wiring._scans_apart(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=2)})))
+    world = World(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=2)}))
+    pace = world.reload.pace
     assert pace.every == 2.0
-    world = World(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=2)}), pace)
     world.take(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(seconds=30)}))
     assert pace.every == 30.0
     world.take(shared("Persons", poll_interval_defaults={"poll_interval": timedelta(milliseconds=10)}))
