@@ -33,9 +33,7 @@ class World:
         self.places: list[str] = []
         self.keys: dict[str, str] = {}
         self.counted = list(started.tables)
-        self.reload = _Reload(
-            started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted, pace or Pace(1.0)
-        )
+        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys, self.counted)
 
     def reconfigure(
         self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules, shapes: Shapes
