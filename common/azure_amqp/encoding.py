@@ -41,6 +41,9 @@ FIELDS: Final = (
 )
 """The fields of the properties section, in its order, by their names in `Message` (part 3, 3.2.4)."""
 
+_BEHIND_ID: Final = 1
+_SESSION: Final = FIELDS.index("session_id")
+
 DURABLE: Final = b"\x00\x53\x70\xc0\x07\x05\x56\x01\x40\x40\x40\x40"
 """The header of a message that is durable, which is what the SDK for Event Hubs writes of one with a partition key."""
 
@@ -143,38 +146,24 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
         if message.foreign:
             fields = tuple(_as_received(message, name, ours) for name, ours in zip(FIELDS, fields, strict=True))
         return _PROPERTIES + _list(b"".join(fields), len(FIELDS))
-    rest = _unchanging(
-        message.to,
-        message.subject,
-        message.reply_to,
-        message.content_type,
-        message.session_id,
-        message.reply_to_session_id,
+    fields = b"".join(
+        (
+            _optional(message.message_id),
+            _unchanging(message.to, message.subject, message.reply_to, message.content_type),
+            _optional(message.session_id),
+            _NULL,  # group-sequence
+            _optional(message.reply_to_session_id),
+        )
     )
-    return _PROPERTIES + _list(_optional(message.message_id) + rest, len(FIELDS))
+    return _PROPERTIES + _list(fields, len(FIELDS))
 
 
 @lru_cache(maxsize=256)
-def _unchanging(
-    to: str | None,
-    subject: str | None,
-    reply_to: str | None,
-    content_type: str | None,
-    session_id: str | None,
-    reply_to_session_id: str | None,
-) -> bytes:
-    """The fields behind the id, which most messages of a session have in common."""
-    message = Message(
-        b"",
-        None,
-        session_id,
-        subject,
-        content_type,
-        reply_to=reply_to,
-        reply_to_session_id=reply_to_session_id,
-        to=to,
-    )
-    return b"".join(_fields(message, None, 0.0)[1:])
+def _unchanging(to: str | None, subject: str | None, reply_to: str | None, content_type: str | None) -> bytes:
+    """The fields between the id and the session, which most messages have in common. Sessions are too many to remember: with ordering by key
+    a table has 64 of them."""
+    message = Message(b"", None, None, subject, content_type, reply_to=reply_to, to=to)
+    return b"".join(_fields(message, None, 0.0)[_BEHIND_ID:_SESSION])
 
 
 def _fields(message: Message, milliseconds: int | None, now: float) -> tuple[bytes, ...]:

@@ -36,9 +36,20 @@ _SAMPLES = (
         to="t",
         application_properties={"text": "ä", "number": 1_000, "small": -1, "real": 0.5, "flag": True, "octets": b"o"},
     ),
+    Message(
+        b"{}",
+        "usual",
+        session_id="s",
+        subject="subject",
+        reply_to="r",
+        reply_to_session_id="q",
+        to="t",
+        application_properties={"text": "ä", "number": 1_000},
+    ),
     Message(b"x" * 300, "long", content_type=None),
 )
-"""Every field except the time to live, which depends on when the message was made; and both sizes of a message's frame in a batch."""
+"""Every field except the time to live, which depends on when the message was made, with and without the correlation id that changes the way
+they are written; and both sizes of a message's frame in a batch."""
 
 
 def fill(batch: ServiceBusMessageBatch, messages: Iterable[Message]) -> int:
@@ -84,8 +95,9 @@ def supported() -> bool:
     """Whether a batch filled here equals the one that the SDK makes of the same messages."""
     ours, theirs = ServiceBusMessageBatch(), ServiceBusMessageBatch()
     try:
+        written = Written()
         for message in _SAMPLES:
-            octets = encoded(message, now=0.0)
+            octets = encoded(message, now=0.0, written=written)
             if octets is None or not _put(ours, message, octets):
                 return False
             theirs.add_message(to_sdk(message))

@@ -14,7 +14,8 @@ from azure.servicebus._pyamqp._decode import decode_payload  # the SDK's own rea
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.azure_amqp.encoding import encoded
+from common.azure_amqp import encoding
+from common.azure_amqp.encoding import Written, encoded
 from common.message import Message, PropertyValue, weight
 from common.servicebus.wire import batches as servicebus_batches
 from common.servicebus.wire.batches import add, supported
@@ -200,10 +201,45 @@ def test_an_sdk_that_makes_something_else_of_it_is_found_out(name: str, monkeypa
     supported.cache_clear()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(servicebus_batches, name, {"_put": lambda *_: True, "encoded": lambda *_, now: b"?"}[name])
+            patch.setattr(servicebus_batches, name, {"_put": lambda *_: True, "encoded": lambda *_, **__: b"?"}[name])
             assert not supported()
     finally:
         supported.cache_clear()
+
+
+def test_a_wrong_order_of_the_fields_of_usual_messages_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most messages have a session and a subject, no correlation id and no time to live; their fields are remembered."""
+    right = encoding._unchanging
+
+    def swapped(to: str | None, subject: str | None, *rest: str | None) -> bytes:
+        return right(subject, to, *rest)
+
+    supported.cache_clear()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(encoding, "_unchanging", swapped)
+            assert not supported()
+    finally:
+        supported.cache_clear()
+
+
+def test_properties_that_are_remembered_wrongly_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    supported.cache_clear()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Written, "__call__", lambda self, held: b"")
+            assert not supported()
+    finally:
+        supported.cache_clear()
+
+
+def test_many_sessions_are_no_many_things_to_remember() -> None:
+    """With ordering by key a table has 64 sessions, and a worker sends those of many tables."""
+    before = encoding._unchanging.cache_info().misses
+    for number in range(500):
+        message = Message(b"", "m", session_id=f"session {number}", subject="Insert")
+        assert encoded(message, now=0.0) == by_the_sdk(message)
+    assert encoding._unchanging.cache_info().misses - before <= 1
 
 
 def test_an_sdk_without_the_private_names_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
