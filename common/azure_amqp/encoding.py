@@ -146,7 +146,7 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
         if message.foreign:
             fields = tuple(_as_received(message, name, ours) for name, ours in zip(FIELDS, fields, strict=True))
         return _PROPERTIES + _list(b"".join(fields), len(FIELDS))
-    fields = b"".join(
+    common = b"".join(
         (
             _optional(message.message_id),
             _unchanging(message.to, message.subject, message.reply_to, message.content_type),
@@ -155,7 +155,7 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
             _optional(message.reply_to_session_id),
         )
     )
-    return _PROPERTIES + _list(fields, len(FIELDS))
+    return _PROPERTIES + _list(common, len(FIELDS))
 
 
 @lru_cache(maxsize=256)

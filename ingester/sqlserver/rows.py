@@ -50,6 +50,7 @@ class RowReader:
         self._columns = [
             column for column in instance.columns if columns is None or column.name in columns or column.key_ordinal
         ]
+        self.types = frozenset(column.type for column in self._columns)
         self._names = [column.name for column in self._columns]
         self._unread = [column for column in instance.columns if column.name not in self._names]
         self._converts: list[tuple[int, Convert]] = []

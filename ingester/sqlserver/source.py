@@ -27,6 +27,7 @@ from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.pages.committed import LocalTimes, of_rows, removed
+from ingester.sqlserver.pages.layouts import Layouts, refuse
 from ingester.sqlserver.pages.meter import PAGE_BYTES, Meter
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, positions, refuse_ties
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
@@ -80,6 +81,7 @@ class SqlServerSource:
         self._page_bytes = page_bytes
         self._times = CommitTimes(connection)
         self._places = Places() if places else None
+        self._layouts = Layouts()
         self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[_Readable, RowReader] = {}
         self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
@@ -238,6 +240,7 @@ class SqlServerSource:
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
             raise
+        refuse(self._layouts.different, reader.types)
         low = self._watermark(instance, lowest)
         committed = of_rows(found, told, self._times.utc(time for _, time in told))
         if instance.shape is not None and seen != instance.shape.stamp:
@@ -268,14 +271,14 @@ class SqlServerSource:
         cleanup removed any."""
         meter = Meter(self._page_bytes, look_ahead=self._by_function)
         text, parameters = self._page_text(wanted, part)
-        stamp, of_table = _stamp_of(instance)
+        stamp, of_table = self._layouts.question, _stamped(instance)
         sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         if whole:
-            *page, [[low]], [[seen]] = sets
+            *page, [[low]], [end] = sets
             found, times = page or ([], [])
-            return found, times, low, seen, True
+            return found, times, low, self._layouts.stamp_of(end), True
         found = sets[0]
-        seen = self._connection.rows(stamp, of_table)[0][0]
+        seen = self._layouts.stamp_of(self._connection.rows(stamp, of_table)[0])
         told = self._told_of(replace(wanted, rows=len(found)), part)
         return found, told, self._low(instance), seen, False
 
@@ -372,6 +375,6 @@ def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
     return Shape(object_id, stamps.get(object_id))
 
 
-def _stamp_of(instance: ChangeTable) -> tuple[str, tuple[object, ...]]:
-    """The last statement of a page's batch."""
-    return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
+def _stamped(instance: ChangeTable) -> tuple[object, ...]:
+    """The parameters of a page's last statement."""
+    return (instance.shape.object_id if instance.shape is not None else None,)

@@ -6,7 +6,8 @@ would, or is slow, the server copies the value's bytes: it never formats what ca
 as digits: the driver makes digits of them, too, and a Decimal of those, which costs more than the server's conversion.
 Text arrives as UTF-16 in binary: the driver (FreeTDS, with iconv) silently replaces every character that its tables
 lack with a question mark, such as half a surrogate pair or byte 0x81 of code page 1252. The driver's times end at
-microseconds, the server's at a tenth of one. Refuses bytes of another layout than the one it knows.
+microseconds, the server's at a tenth of one. Refuses times of another length than the one it knows; `pages/layouts.py`
+finds out whether a server has another layout of the same length.
 The layouts: https://learn.microsoft.com/openspecs/windows_protocols/ms-tds/786f5b8a-f87d-4980-9070-b9b7274c681d, with a
 byte for the scale in front (docs/decisions/0049-values-as-stored.md)
 """
@@ -84,13 +85,13 @@ def _date_of(days: int) -> str:
     try:
         return date.fromordinal(days + 1).isoformat()
     except (ValueError, OverflowError):
-        raise _another_layout("date") from None
+        raise another_layout("date") from None
 
 
 @lru_cache(_CACHED)
 def _second_of(seconds: int) -> str:
     if seconds >= _DAY_SECONDS:
-        raise _another_layout("time of day")
+        raise another_layout("time of day")
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
@@ -108,11 +109,12 @@ def _clock(ticks: int, scale: int) -> str:
 def _scale_of(value: bytes, rest: int) -> int:
     """The first byte, if the time behind it has that scale's length; `rest`: the bytes behind that."""
     if not value or _TIME_BYTES.get(value[0]) != len(value) - 1 - rest:
-        raise _another_layout("date or time")
+        raise another_layout("date or time")
     return value[0]
 
 
-def _another_layout(what: str) -> PermanentError:
+def another_layout(what: str) -> PermanentError:
+    """The error for bytes that nobody can read."""
     return PermanentError(
         f"reading a change table: the server's bytes of a {what} have a layout that DStream does not know",
         hint="report it with the server's version (SELECT @@VERSION); until then leave the columns of that type out with exclude_columns",

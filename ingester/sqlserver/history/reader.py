@@ -12,6 +12,7 @@ from common.errors import PermanentError
 from common.names import quote_name
 from ingester.history.rows import Row
 from ingester.source import CapturedColumn
+from ingester.sqlserver.pages.layouts import refuse
 from ingester.sqlserver.sql.history.base_table import BaseColumn, SqlServerTable
 from ingester.sqlserver.sql.history.keys import known_form
 from ingester.sqlserver.values import Convert, Projection, projection, unchanged
@@ -45,6 +46,7 @@ class BaseRowReader:
             found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:
                 raise unsupported(table.name.key, captured.name, column.type)
+            refuse(table.unknown, (column.type.lower(),))
             self._data.append((captured.name, self._at(found.select, column.name)))
             if found.convert is not unchanged:
                 self._converts.append((captured.name, found.convert))

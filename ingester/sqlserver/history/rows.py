@@ -26,6 +26,7 @@ from ingester.sqlserver.history.capture_passed import CapturePassed
 from ingester.sqlserver.history.condition import refuse, refused
 from ingester.sqlserver.history.reader import BaseRowReader, ChangedKeys
 from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.pages.layouts import Layouts
 from ingester.sqlserver.position import in_the_log
 from ingester.sqlserver.sql.changes import after
 from ingester.sqlserver.sql.columns import STAMP
@@ -212,11 +213,11 @@ class SqlServerRows:
         return self._reader[2]
 
     def _table(self, instance: ChangeTable) -> SqlServerTable:
-        object_id = _object_id(instance)
+        object_id, layouts = _object_id(instance), Layouts()
         named, stamps, columns, indexes, filters = self._connection.batch(
             [
                 queries.quick(queries.TABLE, object_id, instance.source),
-                queries.quick(STAMP, object_id),  # before the columns: see queries of columns
+                queries.quick(layouts.question, object_id),  # before the columns: see queries of columns
                 queries.quick(queries.COLUMNS, instance.name, object_id),
                 queries.quick(queries.INDEXES, object_id),
                 queries.quick(queries.ROW_FILTERS, object_id),
@@ -227,7 +228,7 @@ class SqlServerRows:
                 f"reading {instance.table.key}: the table that {instance.name} captures no longer exists, or this login may no longer see it",
                 hint=read_table(instance.table),
             )
-        known = tuple(_column(row) for row in columns)
+        known, stamp = tuple(_column(row) for row in columns), layouts.stamp_of(stamps[0])
         _refuse_filtered(TableName(*named[0]), [TableName(*policy) for policy in filters])
         found = [IndexColumn(n, bool(p), c, bool(d), partitions=bool(by)) for n, p, c, d, by in indexes]
         chosen = chosen_key(instance, known, found)
@@ -240,11 +241,12 @@ class SqlServerRows:
             row_bytes=size / rows if size is not None and rows else None,
             object_id=object_id,
             name=TableName(*named[0]),
-            stamp=stamps[0][0],
+            stamp=stamp,
             columns=known,
             index=chosen.name,
             keys=chosen.keys,
             partitioned_by=chosen.partitioned_by,
+            unknown=layouts.different,
         )
 
     def _refuse_masked(self, table: TableName, masked: Sequence[str]) -> None:

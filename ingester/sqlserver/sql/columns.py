@@ -21,11 +21,18 @@ round trip.
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql (modify_date)
 """
 
-STAMP = f"""\
-SELECT {_STAMP}
+_OF_A_TABLE = f"""\
 FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
 WHERE c.object_id = {P}"""
+
+STAMP = f"SELECT {_STAMP}\n{_OF_A_TABLE}"
 """NULL for a table that no longer exists, or that this login may not see."""
+
+
+def stamp_and(constant: str) -> str:
+    """`STAMP` with a second value, which is returned for any table."""
+    return f"SELECT {_STAMP},\n{constant}\n{_OF_A_TABLE}"
+
 
 STAMPS = f"""\
 SELECT c.object_id, {_STAMP}

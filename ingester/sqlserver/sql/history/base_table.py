@@ -55,7 +55,7 @@ class IndexColumn:
 class SqlServerTable(BaseTable):
     """`name`: as the table is called now. `stamp`: shows whether its columns are still `columns`. `index`: the name of the index whose
     key columns are `keys`, in its own order and directions; None where there is none. `partitioned_by`: the column that parts this index into
-    pieces across its order, None where it is in order as a whole."""
+    pieces across its order, None where it is in order as a whole. `unknown`: types whose bytes this server lays out as nobody here knows."""
 
     object_id: int
     name: TableName
@@ -64,6 +64,7 @@ class SqlServerTable(BaseTable):
     index: str | None = None
     keys: tuple[KeyColumn, ...] = ()
     partitioned_by: str | None = None
+    unknown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
