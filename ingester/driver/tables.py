@@ -171,7 +171,7 @@ IDLE_COMMIT_SECONDS = 60.0
 def looked_at(
     table: TrackedTable, request: ProbeRequest, answer: ProbeAnswer, captured: Position | None, now: SteadyTime
 ) -> Decision:
-    """What to do with `table` after the probe's answer to `request`: the decision of the last look if everything is as it was."""
+    """What to do with `table` after the probe's answer to `request`: that of the last look, to wait, if everything is as it was."""
     last = table.looked
     if (
         last is not None
@@ -184,6 +184,9 @@ def looked_at(
     ):
         return last.decision
     decision = decide(table, answer, captured, now)
+    if decision.act is not Act.WAIT:  # to be done once, and what it leads to may look the same
+        table.looked = None
+        return decision
     table.looked = Look(table.lease, table.instances, table.offset, request, answer, captured, decision)
     return decision
 

@@ -191,7 +191,7 @@ class Snapshots:
         due = []
         for name, known in [*self._awake.items()]:
             if known.at_rest or self._tables.get(name) is not known:
-                del self._awake[name]
+                self._awake.pop(name).hurried = False  # a pass resets it only of those that are awake
                 continue
             table = tables.get(name)
             if table is None or self._known(table) is not known:

@@ -88,6 +88,14 @@ def test_whatever_has_changed_is_decided_about(changed: dict[str, object]) -> No
     assert looked_at(table, table.request, answer, END, SteadyTime(BEGUN + 1)) is not table.rested
 
 
+def test_a_move_is_decided_once() -> None:
+    """The offsets may return the position that they were given: then all is as it was, except that the offset was stored."""
+    table, answer = rested(stored_at=SteadyTime(BEGUN - IDLE_COMMIT_SECONDS))
+    assert looked_at(table, table.request, answer, END, BEGUN).act is Act.ADVANCE
+    table.stored_at = BEGUN
+    assert looked_at(table, table.request, answer, END, SteadyTime(BEGUN + 1)).act is Act.WAIT
+
+
 def test_another_answer_and_more_captured_are_decided_about() -> None:
     table, answer = rested()
     pending = replace(answer, pending=True)

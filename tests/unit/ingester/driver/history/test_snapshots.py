@@ -5,18 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from common.clock import SteadyTime
 from common.errors import ConnectionLost, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.driver.dispatch import Dispatcher
+from ingester.driver.history.pace import Pace
+from ingester.driver.history.snapshots import Snapshots
+from ingester.driver.history.state import Known
 from ingester.driver.reload import TableChanges
+from ingester.driver.tables import TrackedTable
 from ingester.executor import Executor
 from ingester.history.rows import RowKey, RowsQuery
 from ingester.history.rules import SnapshotRules, TableRules
 from ingester.history.snapshot import ChunkDone, Reason, SnapshotState
+from ingester.locks import Lease
 from ingester.slices import Slice, SliceResult, Trouble
 from tests.fakes.ingester import PERSONS, instance, lsn, position
 from tests.fakes.rows import FakeRows
@@ -515,3 +522,27 @@ def test_a_pass_over_a_table_without_a_key_leaves_other_backlogs_their_slot() ->
         threading.Event().wait(0.02)
     assert sorted(slice.table.table for slice in ran) == ["a", "backlog"]
     dispatcher.close()
+
+
+def test_a_table_that_comes_to_rest_before_a_pass_is_made_due_again_the_next_time() -> None:
+    """The pass after the end of a fence may not get as far as the snapshots: the connection is lost, or the table is paused."""
+    now = SteadyTime(100.0)
+    preparing: Any = SimpleNamespace(answers=dict, asks=lambda name: False)
+    none: Any = None
+    snapshots = Snapshots(
+        SnapshotRules({}, 10, None),
+        preparing=preparing,
+        store=none,
+        superseded=none,
+        failed=none,
+        stats=none,
+        clock=lambda: now,
+        chance=lambda: 0.5,
+    )
+    table = TrackedTable(PERSONS, lease=Lease("persons", "us", 1))
+    known = Known(1, Pace(lambda: 0.5), fenced=SteadyTime(90.0))
+    snapshots._tables[PERSONS] = snapshots._awake[PERSONS] = known
+    snapshots._looked_at = now
+    assert snapshots.look({PERSONS: table}) == [PERSONS]
+    assert snapshots.look({PERSONS: table}) == []
+    assert not known.hurried
