@@ -26,8 +26,9 @@ _ANY: Final[Any] = orjson.Fragment(_GAP)
 _ALWAYS: Final = 6
 """Texts around the five gaps that each metadata has: for its command id, commit time, event id, LSN and seqval."""
 
-_KINDS: Final = 4_096
-"""Kinds of changes whose metadata is remembered: tables, operations, and sets of columns that an update writes."""
+_KINDS: Final = 512
+"""Kinds of changes whose metadata is remembered: tables, operations, and sets of columns that an update writes. Few, because a wide table
+whose updates write any columns has no kind that comes again, and several kilobytes for each."""
 
 
 class _Kind(NamedTuple):

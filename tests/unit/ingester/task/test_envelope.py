@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -80,3 +81,18 @@ def test_changes_of_one_kind_share_what_is_written_and_nothing_of_their_own() ->
         change = Change(table, "dbo_T", LogPosition(lsn, number, bytes(10), 2), Operation.INSERT, {"ID": number})
         identified = identity(change, ORIGIN, "table", 1)
         assert ENVELOPE.change(change, identified) == plainly(ENVELOPE, change, identified)
+
+
+def test_what_is_remembered_of_a_wide_table_with_any_columns_written_stays_small() -> None:
+    envelope = NativeEnvelope(Origin("server", "database"), "queue")
+    position = LogPosition(Lsn(bytes(10)), 1, bytes(10), int(Operation.UPDATE))
+    names = tuple(f"SomeColumnName{number:03d}" for number in range(200))
+    tracemalloc.start()
+    try:
+        for number in range(1, 2_000):
+            written = tuple(name for at, name in enumerate(names) if number * 2_654_435_761 >> at % 40 & 1)
+            change = Change(TableName("dbo", "T"), "dbo_T", position, Operation.UPDATE, {}, changed_columns=written)
+            envelope.change(change, Identity("id", None, "queue", "lsn", 1, "seqval"))
+        assert tracemalloc.get_traced_memory()[0] < 3 * 2**20
+    finally:
+        tracemalloc.stop()
