@@ -4,7 +4,8 @@
 
 Each part is a program of its own, whose last line is JSON; its other lines go to standard error while it runs. About half an hour on two cores,
 `--quick` five minutes with smaller numbers, which are no match for a full run's. `--keep` writes the run to docs/measurements as the last one;
-figures of parts that did not run stay. A part that fails is in the table; then the exit status is 1 and nothing is kept. Linux only.
+figures of parts that did not run stay, with their own date and commit; a short run and a full one are not mixed. A part that fails is in the
+table; then the exit status is 1 and nothing is kept. A part that takes too long ends with all that it has started. Linux only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from bench import archive, sessions
 from bench.table import kept
 from bench.table.figures import Failed, Figure, text
 from bench.table.parts import Found, Part, chosen
@@ -45,16 +47,26 @@ def last_line(arguments: list[str], seconds: float) -> Found:
     """The JSON at the end of what a program prints. Raises RuntimeError when it fails or prints none."""
     said: list[str] = []
     with subprocess.Popen(
-        [sys.executable, *arguments], cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, *arguments],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stderr is not None
         passing_on = threading.Thread(target=pass_on, args=(process.stderr, said), daemon=True)
         passing_on.start()
-        timer = threading.Timer(seconds, process.kill)
+        timer = threading.Timer(seconds, sessions.end, (process.pid,))
         timer.start()
         assert process.stdout is not None
-        lines = process.stdout.read().strip().splitlines()
-        process.wait()
+        try:
+            lines = process.stdout.read().strip().splitlines()
+            process.wait()
+        except KeyboardInterrupt:  # which a terminal does not send to another session
+            timer.cancel()
+            sessions.end(process.pid)
+            raise
         passing_on.join(_FAREWELL)
         timed_out = not timer.is_alive()
         timer.cancel()
@@ -96,9 +108,14 @@ def main() -> int:
         parts = chosen(asked.parts)
     except ValueError as error:
         parser.error(str(error))
+    old = kept.last()
+    if asked.keep and asked.parts and old is not None and old.quick != asked.quick:
+        parser.error(
+            "the kept run has another length: keep a run of all parts, or run these with or without --quick as it was"
+        )
+    archive.settle()
     before, code = os.getloadavg()[0], commit()
     found = [figure for part in parts for figure in ran(part, quick=asked.quick)]
-    old = kept.last()
     print(text(found, old.values if old else {}))
     figures = [each for each in found if isinstance(each, Figure)]
     failed = len(figures) < len(found)
@@ -106,7 +123,7 @@ def main() -> int:
         load = (round(before, 1), round(os.getloadavg()[0], 1))
         date = datetime.now(UTC).date().isoformat()
         run = kept.Run(date, code, os.cpu_count() or 1, load, asked.quick, tuple(figures))
-        kept.keep(kept.merged(run, old))
+        kept.keep(kept.merged(run, old if asked.parts else None))
     return int(failed)
 
 

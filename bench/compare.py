@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from bench.ingestion.ground import Ground
 from bench.ingestion.whole import drained
 from common.names import TableName
 from common.servicebus.management import administration
+from ingester.spark.kept.archive import OFF, VARIABLE
 
 Figures = dict[str, float]
 Round = Callable[[Side], Figures]
@@ -141,22 +143,29 @@ def main() -> int:
         sides = both(chosen.other.resolve())
     except ValueError as error:
         parser.error(str(error))
-    found, failed = list[Compared](), False
+    os.environ.setdefault(VARIABLE, OFF)  # another checkout's would be made beside what is measured
     with tempfile.TemporaryDirectory() as made:
         ground_in(Path(made))
+        return int(all_parts(asked, sides, chosen, Path(made)))
+
+
+def all_parts(asked: Sequence[str], sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) -> bool:
+    """Run them and print what there is, however they end. Whether one has failed."""
+    found, failed = list[Compared](), False
+    try:
         for name in asked:
             try:
-                for each in PARTS[name](sides, chosen, Path(made)):
+                for each in PARTS[name](sides, chosen, folder):
                     found.append(each)  # each: a later one may fail
-            except KeyboardInterrupt:  # what there is, is shown
+            except (Exception, SystemExit) as error:  # whatever it is, the other parts have figures
                 failed = True
-                break
-            except (RuntimeError, SystemExit, KeyError) as error:
-                failed = True
-                print(f"{name} failed: {error}", file=sys.stderr, flush=True)
-    print(text(found))
-    print(json.dumps([asdict(each) for each in found]))
-    return int(failed)
+                print(f"{name} failed: {error!r}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        failed = True
+    finally:
+        print(text(found))
+        print(json.dumps([asdict(each) for each in found]))
+    return failed
 
 
 if __name__ == "__main__":

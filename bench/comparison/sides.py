@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bench import sessions
 from bench.ingestion.ground import Ground
 from bench.ingestion.whole import Ingester
 from common.names import TableName
@@ -47,15 +48,28 @@ def ground_in(folder: Path) -> None:
     os.chdir(folder)
 
 
-def program(side: Side, folder: Path, *arguments: str) -> Any:
+def program(side: Side, folder: Path, *arguments: str, seconds: float = _PATIENCE) -> Any:
     """The JSON that a program of the bench prints last, run over the side's product. Raises RuntimeError."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run(
-        [side.python, "-m", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=_PATIENCE
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{side.name}: {' '.join(arguments)}: {(done.stderr.strip() or 'no word').splitlines()[-1]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    with subprocess.Popen(
+        [side.python, "-m", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, errors = process.communicate(timeout=seconds)
+        except BaseException as error:
+            sessions.end(process.pid)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RuntimeError(f"{side.name}: {' '.join(arguments)}: not over after {seconds:.0f} s") from error
+            raise
+    if process.returncode != 0:
+        raise RuntimeError(f"{side.name}: {' '.join(arguments)}: {(errors.strip() or 'no word').splitlines()[-1]}")
+    return json.loads(said.strip().splitlines()[-1])
 
 
 class _Installed(Service):

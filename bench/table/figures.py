@@ -13,7 +13,8 @@ _WORSE: Final = 1.15
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`bound`: what somebody else's code, or nothing but waiting, comes to; a floor of a cost, a ceiling of a rate. None: there is none."""
+    """`bound`: what somebody else's code, or nothing but waiting, comes to; a floor of a cost, a ceiling of a rate. None: there is none.
+    `date`, `commit`: of a figure that was kept."""
 
     name: str
     value: float
@@ -21,6 +22,8 @@ class Figure:
     bound: float | None = None
     more_is_better: bool = False
     remark: str = ""
+    date: str = ""
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

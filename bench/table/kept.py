@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,12 +50,20 @@ def written(run: Run) -> str:
 
 
 def merged(new: Run, old: Run | None) -> Run:
-    """A run of some parts keeps the other figures of the last one, in their places."""
+    """A run of some parts keeps the other figures of the last one, in their places. Each has its own date and commit. Raises ValueError where
+    one of them is a short run and the other is not."""
     if old is None:
         return new
-    fresh = {figure.name: figure for figure in new.figures}
-    figures = [fresh.pop(figure.name, figure) for figure in old.figures]
+    if new.quick != old.quick:
+        raise ValueError("figures of the short form and those of a full run are no match: keep a run of all parts")
+    fresh = {figure.name: figure for figure in dated(new)}
+    figures = [fresh.pop(figure.name, figure) for figure in dated(old)]
     return Run(new.date, new.commit, new.cores, new.load, new.quick, (*figures, *fresh.values()))
+
+
+def dated(run: Run) -> list[Figure]:
+    """The figures, those without a date and a commit with the run's."""
+    return [replace(each, date=each.date or run.date, commit=each.commit or run.commit) for each in run.figures]
 
 
 def last(folder: Path = FOLDER) -> Run | None:
@@ -75,7 +83,16 @@ def with_table(page: str, run: Run) -> str:
     """The page with the run's table between its two marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{described(run)}\n\n{markdown(run.figures)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{described(run)}\n\n{markdown(_shown(run))}\n{END}{after}"
+
+
+def _shown(run: Run) -> list[Figure]:
+    """The figures; a remark says when and where those of another run were measured."""
+    others = [(each, f"{each.date}, {each.commit}") for each in dated(run)]
+    own = f"{run.date}, {run.commit}"
+    return [
+        each if of == own else replace(each, remark="; ".join(filter(None, (each.remark, of)))) for each, of in others
+    ]
 
 
 def described(run: Run) -> str:

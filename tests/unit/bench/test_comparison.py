@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench import compare
 from bench.compare import in_turns
-from bench.comparison.sides import Side, both
+from bench.comparison.sides import Side, both, program
 from bench.comparison.spread import Compared, Spread, compared, spread, text
 
 SIDES = Side("before", "/before"), Side("now", "/now")
@@ -50,3 +57,34 @@ def test_each_round_begins_with_the_other_side(capsys: pytest.CaptureFixture[str
 def test_a_checkout_without_an_environment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="make setup"):
         both(tmp_path)
+
+
+def test_a_part_that_fails_in_any_way_leaves_the_figures_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    some = Compared("rate", Spread(1.0, 1.0, 1.0), Spread(2.0, 2.0, 2.0))
+
+    def good(*_: object) -> Iterator[Compared]:
+        yield some
+
+    def broken(*_: object) -> Iterator[Compared]:
+        yield some
+        raise subprocess.TimeoutExpired("bench", 900)
+
+    monkeypatch.setattr(compare, "PARTS", {"one": broken, "two": good})
+    assert compare.all_parts(["one", "two"], SIDES, argparse.Namespace(), tmp_path)
+    said = capsys.readouterr()
+    assert len(json.loads(said.out.splitlines()[-1])) == 2
+    assert "one failed: TimeoutExpired" in said.err
+
+
+def test_a_program_that_takes_too_long_ends_with_all_that_it_has_started(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])\n"
+        "time.sleep(20)\n"
+    )
+    begun = time.monotonic()
+    with pytest.raises(RuntimeError, match="not over after 1 s"):
+        program(Side("now", sys.executable), tmp_path, "slow", seconds=1.0)
+    assert time.monotonic() - begun < 12.0

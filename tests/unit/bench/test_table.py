@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import __main__ as program
+from bench import archive
 from bench.table import kept, parts
 from bench.table.figures import Failed, Figure, number, row, text, worse
 from bench.table.kept import BEGIN, END, Run, keep, last, merged, parsed, with_table, written
 from bench.table.parts import PARTS, Part, bottleneck, chosen
+from ingester.spark.kept.archive import VARIABLE
 
 COST = Figure("fetch", 30.0, "µs", 20.0)
 RATE = Figure("1 table", 900.0, "changes/s", 1000.0, more_is_better=True, remark="ceiling: send")
@@ -68,6 +72,32 @@ def test_a_kept_run_is_read_as_it_was_written() -> None:
 def test_something_else_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError):
         parsed(wrong)
+
+
+def test_each_kept_figure_says_when_and_where_it_was_measured(tmp_path: Path) -> None:
+    new = dataclasses.replace(
+        RUN, date="2026-12-01", commit="def", load=(0.0, 9.0), figures=(Figure("start", 4.0, "s"),)
+    )
+    run = merged(new, RUN)
+    assert [(each.name, each.date, each.commit) for each in run.figures] == [
+        ("fetch", "2026-11-23", "abc"),
+        ("1 table", "2026-11-23", "abc"),
+        ("start", "2026-12-01", "def"),
+    ]
+    assert parsed(written(run)) == run
+    assert merged(new, run) == run
+    lines = with_table(f"{BEGIN}{END}", run).splitlines()
+    assert any(line.startswith("| fetch, µs |") and "2026-11-23, abc" in line for line in lines)
+    assert any(line.startswith("| start, s |") and "abc" not in line for line in lines), (
+        "as the line above the table says"
+    )
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_short_run_and_a_full_one_are_not_mixed(quick: bool) -> None:
+    old = dataclasses.replace(RUN, quick=not quick)
+    with pytest.raises(ValueError, match="short form"):
+        merged(dataclasses.replace(RUN, quick=quick, figures=(Figure("start", 4.0, "s"),)), old)
 
 
 def test_some_parts_leave_the_other_figures() -> None:
@@ -127,6 +157,26 @@ def test_figures_are_taken_from_a_programs_json() -> None:
     found["idle"] |= {f"cores.{name}": 0.01 for name in ("driver", "jvm", "workers", "sqlserver")}
     assert next(iter(parts.idle(found, 2))).name == "5,000 idle tables: ours"
     assert [each.bound for each in parts.idle(found, 2)] == [None, None, 0.2]
+
+
+def test_a_part_that_takes_too_long_ends_with_all_that_it_has_started(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it has started holds the same pipe."""
+    code = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)']); time.sleep(20)"
+    begun = time.monotonic()
+    (found,) = program.ran(Part("slow", ["-c", code], [], [], parts.console, 1.0), quick=True)
+    assert isinstance(found, Failed)
+    assert time.monotonic() - begun < 12.0
+    capsys.readouterr()
+
+
+def test_no_archive_of_the_jvm_is_made_beside_what_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for own, value in ((tmp_path / "none", "off"), (tmp_path, str(tmp_path))):
+        monkeypatch.setenv(VARIABLE, "")
+        monkeypatch.delenv(VARIABLE)
+        archive.settle(own)
+        assert os.environ[VARIABLE] == value
+    archive.settle(tmp_path / "none")
+    assert os.environ[VARIABLE] == str(tmp_path)
 
 
 def test_a_part_that_fails_says_why(capsys: pytest.CaptureFixture[str]) -> None:
