@@ -185,8 +185,8 @@ def test_a_low_watermark_that_is_not_told_is_never_read_past(
         return [[(row[0], answer) if row[0] == instance.name else row for row in rows] for rows in found]
 
     def paged(sql: str, parameters: Any, enough: Any) -> Any:
-        (rows, _, stamp), whole = rows_until(sql, parameters, enough)
-        return [rows, [(answer,)], stamp], whole
+        (rows, times, _, stamp), whole = rows_until(sql, parameters, enough)
+        return [rows, times, [(answer,)], stamp], whole
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
