@@ -98,6 +98,7 @@ class SparkExecutor:
         self._settings = launched.settings
         self._results_port = launched.results_port
         self._jvm = launched.jvm
+        self._making: threading.Thread | None = None
 
     def begin(self, first: FirstTask, stop: threading.Event, *, seconds: float | None = None) -> Any:
         """Start Spark, run `first` on an executor and return its result; None when `stop` is set before.
@@ -213,6 +214,8 @@ class SparkExecutor:
         if self._line is not None:
             self._line.close()
         self._launched.scratch.close()
+        if self._making is not None:
+            self._making.join(1.0)
 
     def _stop_context(self) -> None:
         gateway: Any = SparkContext._gateway
@@ -239,7 +242,7 @@ class SparkExecutor:
             self._line = DriverLine(address, host, self._results_port, elsewhere=self._elsewhere)
         except OSError as error:
             self._late(f"cannot listen on {address}, port {self._results_port or 'any'}: {error}")
-        beside(self._jvm.kind, self._closing)
+        self._making = beside(self._jvm, self._closing)
         watch = partial(repeat, self._check, "Spark", self._closing, every=_LOOK_SECONDS)
         threading.Thread(target=watch, name="spark-watch", daemon=True).start()
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -41,6 +42,14 @@ def _version(java: Path) -> int:
     return int(found.group(1)) if found else 0
 
 
+def _release(runtime: Path) -> str:
+    """In the script, so that it changes with the Java behind it: an archive of classes is for this one (kept/archive.py)."""
+    try:
+        return hashlib.sha256((runtime / "release").read_bytes()).hexdigest()[:16]
+    except OSError:
+        return "of unknown release"
+
+
 def _shim(runtime: Path) -> Path:
     """A JAVA_HOME in the user's cache whose `java` drops the one argument that a trimmed JRE does not accept.
 
@@ -50,7 +59,7 @@ def _shim(runtime: Path) -> Path:
     home = cache / "dstream" / "java" / re.sub(r"\W+", "-", str(runtime)).strip("-")
     script = home / "bin" / "java"
     text = (
-        "#!/usr/bin/env bash\n"
+        f"#!/usr/bin/env bash\n# {_release(runtime)}\n"
         'arguments=()\nfor argument in "$@"; do\n'
         '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || arguments+=("$argument")\ndone\n'
         f'exec "{runtime}/bin/java" "${{arguments[@]}}"\n'

@@ -86,6 +86,9 @@ class Jvm:
         self._archive: Path | None = None
         self.kind: str | None = None
         """Which archive of classes fits this JVM; None if it takes none."""
+        self.given: Path | None = None
+        """The archive that this JVM was given, whether or not it could use it."""
+        self._grouped = training is None
         command = self._submit
         if direct:
             with suppress(OSError):  # no folder of jars, for example: Spark's scripts say so
@@ -107,7 +110,7 @@ class Jvm:
             given = [f"-XX:SharedArchiveFile={base}"] if base.exists() else []
             given += [f"-XX:ArchiveClassesAtExit={training / archive.CLASSES}", archive.QUIET]
         elif self.kind is not None:
-            self._archive = archive.found(self.kind, os.environ)
+            self.given = self._archive = archive.found(self.kind, os.environ)
             given = [] if self._archive is None else archive.use(self._archive)
         self._environment |= {"SPARK_HOME": str(home), "PYTHONHASHSEED": "0"}  # as Spark's scripts have it
         told = self._folder / "java.arguments"
@@ -122,7 +125,8 @@ class Jvm:
                 stdout=PIPE,
                 stderr=STDOUT,
                 # A group of its own: a terminal's Ctrl-C does not reach it, and a kill ends everything that its scripts started.
-                process_group=0,
+                # One that makes an archive has no scripts, and ends with whoever started it, as one group.
+                process_group=0 if self._grouped else None,
                 env=self._environment,
             )
         except OSError as error:
@@ -134,6 +138,11 @@ class Jvm:
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def serves(self) -> bool:
+        """Whether the archive that it was given, if any, is of use to it; so it is assumed where nobody can say."""
+        return self.given is None or archive.mapped(self.given, self._process.pid) is not False
 
     @property
     def last_words(self) -> str | None:
@@ -185,7 +194,7 @@ class Jvm:
         """Kill it. Python workers on this machine end with it, executors elsewhere a little later."""
         if self.alive:  # once its leader was waited for, the group's number may belong to another
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                (os.killpg if self._grouped else os.kill)(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self, *, seconds: float = END_SECONDS) -> None:

@@ -119,7 +119,9 @@ def real_java() -> Path:
 
 
 def test_a_damaged_archive_of_classes_is_passed_over(tmp_path: Path) -> None:
-    assert "ran: a task" in started("local[2]", kept(tmp_path, real_java(), b"no archive" * 1000))
+    said = started("local[2]", kept(tmp_path, real_java(), b"no archive" * 1000))
+    assert "ran: a task" in said
+    assert "serves: False" in said  # so another one is made
 
 
 def test_a_java_that_an_archive_ends_is_started_without_it(tmp_path: Path) -> None:
@@ -129,3 +131,4 @@ def test_a_java_that_an_archive_ends_is_started_without_it(tmp_path: Path) -> No
     said = started("local[2]", {"JAVA_HOME": str(home), **kept(tmp_path, home / "bin" / "java", b"")})
     assert "starting Spark again, without its archive of classes" in said
     assert "ran: a task" in said
+    assert "serves: False" in said

@@ -21,6 +21,7 @@ def main(master: str, seconds: str) -> None:
         return
     try:
         print("ran:", executor.begin(lambda: "a task", threading.Event(), seconds=float(seconds)))
+        print("serves:", executor._jvm.serves)
     except PermanentError as error:
         print("failed:", error)
     finally:

@@ -1,11 +1,14 @@
 """Has the archive of classes made beside a running ingester, in a process of the lowest priority, once (training.py is that process).
 
-Makes nothing where an archive is there already or memory is scarce, and ends the process with the ingester. No failure of it concerns anybody.
+Makes nothing where an archive serves already, where others could exchange it, where memory is scarce, or after a few attempts that came to
+nothing. Ends the process and all that it has started with the ingester. No failure of it concerns anybody.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +17,9 @@ from pathlib import Path
 
 import structlog
 
+from ingester.spark.jvm import Jvm
 from ingester.spark.kept import archive
+from ingester.spark.kept.room import room
 
 log = structlog.get_logger("spark")
 
@@ -24,49 +29,84 @@ _PATIENCE = 600.0
 """For all of it, at the lowest priority."""
 BESIDE = "--beside"
 """The argument of a process that ends with its standard input."""
-_ROOM = 1 << 30
-"""Bytes of memory that must be free: a second JVM must not be what ends the first."""
+MAKING = "making-"
+"""How the folder begins that an archive is made in; the number of the process follows."""
+_ROOM, _LITTLE = 1 << 30, 128 << 20
+"""Bytes of memory that must be free before, and while it is made: a second JVM must not be what ends the first."""
+_MOST = 3
+"""Attempts that came to their end. Those that this ingester's stop has ended do not count."""
+_END_SECONDS = 0.5
 
 
-def beside(kind: str | None, closing: threading.Event) -> None:
-    """Make the archive `kind` beside this process, if there is none, and once this process has run for a while. Ends with `closing`."""
-    if kind is None or not archive.folders(os.environ) or archive.found(kind, os.environ) is not None:
-        return
-    threading.Thread(target=_make_beside, args=(closing,), name="spark-archive", daemon=True).start()
+def beside(jvm: Jvm, closing: threading.Event) -> threading.Thread | None:
+    """Make an archive beside this process if `jvm` has none that serves, once this process has run for a while. Ends with `closing`.
+
+    Returns the thread that ends the process, within a second.
+    """
+    places = archive.folders(os.environ)
+    if jvm.kind is None or not places or (jvm.given is not None and jvm.serves):
+        return None
+    thread = threading.Thread(
+        target=_make_beside, args=(places[-1], jvm.kind, jvm.given, closing), name="spark-archive", daemon=True
+    )
+    thread.start()
+    return thread
 
 
-def _make_beside(closing: threading.Event) -> None:
-    if closing.wait(_AFTER_SECONDS) or _free() < _ROOM:
+def command() -> list[str]:
+    """`-P`: it takes no module from the folder where the ingester was started."""
+    return ["nice", "-n", "19", sys.executable, "-P", "-m", "ingester.spark.training", BESIDE]
+
+
+def wanted(place: Path, kind: str, useless: Path | None) -> bool:
+    """Whether one is to be made in `place`. One that is there and of no use is removed."""
+    if (place.exists() and not archive.safe(place)) or _attempts(place, kind) >= _MOST:
+        return False
+    if useless is not None:
+        shutil.rmtree(useless, ignore_errors=True)
+        return not useless.exists()
+    return True
+
+
+def _attempts(place: Path, kind: str) -> int:
+    with suppress(OSError):
+        return (place / f"{kind}.attempts").stat().st_size
+    return 0
+
+
+def _make_beside(place: Path, kind: str, useless: Path | None, closing: threading.Event) -> None:
+    if closing.wait(_AFTER_SECONDS) or room() < _ROOM or not wanted(place, kind, useless):
         return
     with suppress(OSError):
         process = subprocess.Popen(
-            ["nice", "-n", "19", sys.executable, "-m", "ingester.spark.training", BESIDE],
+            command(),
             stdin=subprocess.PIPE,  # it ends with this process, however that ends
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,
         )
         with process:
-            waited = 0.0
-            while process.poll() is None and waited < _PATIENCE and not closing.wait(1.0):
-                waited += 1.0
-            assert process.stdin is not None
-            process.stdin.close()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
-            if process.poll() is None:
-                process.kill()
-        log.debug("an archive of classes was made for the next start", status=process.returncode)
+            by_itself = _waited(process, closing)
+        if by_itself:
+            with (place / f"{kind}.attempts").open("ab") as attempts:
+                attempts.write(b".")
+        log.debug("an archive of classes was made for the next start", status=process.returncode, by_itself=by_itself)
+        for left in place.glob(f"{MAKING}{process.pid}-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
-def _free() -> int:
-    """Bytes of memory that this machine, and the group that limits this process, still have; many where that is unknown."""
-    rest = [sys.maxsize]
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                rest.append(int(line.split()[1]) * 1024)
-    with suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        rest.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    return min(rest)
+def _waited(process: subprocess.Popen[bytes], closing: threading.Event) -> bool:
+    """Whether it has ended by itself. Otherwise it is killed, with its JVM, which is in its group."""
+    waited = 0.0
+    while process.poll() is None and waited < _PATIENCE and room() > _LITTLE and not closing.wait(1.0):
+        waited += 1.0
+    if process.poll() is not None:
+        return True
+    assert process.stdin is not None
+    process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return not closing.is_set()

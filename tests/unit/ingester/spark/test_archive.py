@@ -80,3 +80,45 @@ def test_another_java_or_other_jars_ask_for_another_archive(tmp_path: Path) -> N
     jar.write_text("one")
     os.utime(jar, (1, 1))
     assert archive.key(java, options) != first
+
+
+def test_a_folder_that_others_can_write_holds_nothing_that_is_used(place: Path) -> None:
+    place.chmod(0o777)
+    assert found(place) is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_a_folder_of_another_user_holds_nothing_that_is_used(place: Path) -> None:
+    os.chown(place, 12345, 0)
+    assert found(place) is None
+
+
+def test_a_folder_that_others_can_exchange_holds_nothing_that_is_used(place: Path) -> None:
+    inner = place / "inner"
+    inner.mkdir(mode=0o755)
+    (place / "kind").rename(inner / "kind")
+    assert found(inner) == inner / "kind"
+    place.chmod(0o777)
+    assert found(inner) is None
+    place.chmod(0o1777)
+    assert found(inner) == inner / "kind"
+
+
+def test_a_java_that_was_upgraded_in_place_asks_for_another_archive(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("a script")
+    (tmp_path / "release").write_text("21.0.1")
+    first = archive.key(java, [])
+    (tmp_path / "release").write_text("21.0.10")
+    assert archive.key(java, []) != first
+
+
+def test_whether_java_uses_an_archive_is_seen_in_what_it_has_mapped(place: Path, tmp_path: Path) -> None:
+    maps = tmp_path / "7" / "maps"
+    maps.parent.mkdir()
+    maps.write_text(f"8000-9000 rw-p 0 0:1 5   {place}/kind/{archive.CLASSES}\n")
+    assert archive.mapped(place / "kind", 7, tmp_path) is True
+    maps.write_text("8000-9000 rw-p 0 0:1 5   /lib/libjvm.so\n")
+    assert archive.mapped(place / "kind", 7, tmp_path) is False
+    assert archive.mapped(place / "kind", 8, tmp_path) is None

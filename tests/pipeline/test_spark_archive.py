@@ -1,0 +1,115 @@
+"""The process that makes an archive of classes beside an ingester: it takes nothing foreign, and leaves nothing when the ingester ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ingester.spark.kept import archive, beside
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, archive.VARIABLE: str(folder / "jvm"), "TMPDIR": str(folder)}
+
+
+def jvms(folder: Path) -> list[str]:
+    """Processes that were started with this folder, and run Java."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            ours = entry.name.isdigit() and f"TMPDIR={folder}\0".encode() in (entry / "environ").read_bytes()
+            if ours and b"SparkSubmit" in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_no_module_is_taken_from_where_the_ingester_was_started(tmp_path: Path) -> None:
+    (tmp_path / "structlog.py").write_text("open('ran', 'w')")
+    variables = {**os.environ, archive.VARIABLE: archive.OFF}
+    with subprocess.Popen(
+        beside.command(), cwd=tmp_path, env=variables, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as ran:
+        assert ran.stderr is not None
+        said = ran.stderr.read()
+    assert "no archive is made" in said
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("by", ["its input", "a service manager"])
+def test_nothing_is_left_of_it_when_the_ingester_ends(by: str, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        beside.command(), env=environment(tmp_path), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
+    ) as process:
+        until(lambda: jvms(tmp_path))
+        until(lambda: not list(tmp_path.glob("dstream-spark-*/spark.properties")))  # it is connected to
+        [jvm] = jvms(tmp_path)
+        assert Path("/proc", jvm, "oom_score_adj").read_text() == "1000\n"
+        if by == "its input":
+            assert process.stdin is not None
+            process.stdin.close()
+        else:
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
+        until(lambda: not jvms(tmp_path), 5)
+    assert [path.name for path in (tmp_path / "jvm").iterdir()] == ["lock"]
+    assert not list(tmp_path.glob("dstream-spark-*"))
+
+
+def test_one_that_does_not_end_is_killed_with_its_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the lowest priority it may take long until it even sees its end."""
+    place = tmp_path / "jvm"
+    place.mkdir()
+    script = f"sleep 600 & echo $! > {tmp_path}/pid; mkdir {place}/making-$$-x; exec sleep 600"
+    monkeypatch.setattr(beside, "command", lambda: ["bash", "-c", script])
+    monkeypatch.setattr(beside, "_AFTER_SECONDS", 0.0)
+    closing = threading.Event()
+    thread = threading.Thread(target=beside._make_beside, args=(place, "kind", None, closing))
+    thread.start()
+    until(lambda: list(place.glob("making-*")))
+    child = Path("/proc", (tmp_path / "pid").read_text().strip())
+    closing.set()
+    thread.join(5)
+    assert not thread.is_alive()
+    until(lambda: not child.exists() or "State:\tZ" in (child / "status").read_text(), 5)
+    assert list(place.iterdir()) == []
+
+
+def test_what_comes_to_nothing_is_tried_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "command", lambda: ["false"])
+    monkeypatch.setattr(beside, "_AFTER_SECONDS", 0.0)
+    for _ in range(3):
+        assert beside.wanted(tmp_path, "kind", None)
+        beside._make_beside(tmp_path, "kind", None, threading.Event())
+    assert not beside.wanted(tmp_path, "kind", None)
+    assert beside.wanted(tmp_path, "another", None)
+
+
+def test_an_archive_of_no_use_is_removed_before_another_one_is_made(tmp_path: Path) -> None:
+    useless = tmp_path / "kind"
+    useless.mkdir()
+    assert beside.wanted(tmp_path, "kind", useless)
+    assert not useless.exists()
+
+
+def test_none_is_made_where_others_could_exchange_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    assert not beside.wanted(tmp_path, "kind", None)
