@@ -242,7 +242,7 @@ class SparkExecutor:
             self._line = DriverLine(address, host, self._results_port, elsewhere=self._elsewhere)
         except OSError as error:
             self._late(f"cannot listen on {address}, port {self._results_port or 'any'}: {error}")
-        self._making = beside(self._jvm, self._closing)
+        self._making = beside(self._jvm.kind, self._jvm.given, self._jvm.serves, self._closing)
         watch = partial(repeat, self._check, "Spark", self._closing, every=_LOOK_SECONDS)
         threading.Thread(target=watch, name="spark-watch", daemon=True).start()
         return result

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import structlog
 
-from ingester.spark.jvm import Jvm
 from ingester.spark.kept import archive
 from ingester.spark.kept.room import room
 
@@ -38,16 +37,16 @@ _MOST = 3
 _END_SECONDS = 0.5
 
 
-def beside(jvm: Jvm, closing: threading.Event) -> threading.Thread | None:
-    """Make an archive beside this process if `jvm` has none that serves, once this process has run for a while. Ends with `closing`.
+def beside(kind: str | None, given: Path | None, serves: bool, closing: threading.Event) -> threading.Thread | None:
+    """Make the archive `kind` beside this process unless the one that was `given` to the JVM serves, once this process has run for a while.
 
-    Returns the thread that ends the process, within a second.
+    Ends with `closing`. Returns the thread that ends the process, within a second.
     """
     places = archive.folders(os.environ)
-    if jvm.kind is None or not places or (jvm.given is not None and jvm.serves):
+    if kind is None or not places or (given is not None and serves):
         return None
     thread = threading.Thread(
-        target=_make_beside, args=(places[-1], jvm.kind, jvm.given, closing), name="spark-archive", daemon=True
+        target=_make_beside, args=(places[-1], kind, given, closing), name="spark-archive", daemon=True
     )
     thread.start()
     return thread
