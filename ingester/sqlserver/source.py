@@ -243,10 +243,10 @@ class SqlServerSource:
         refuse(self._layouts.different, reader.types)
         low = self._watermark(instance, lowest)
         committed = of_rows(found, told, self._times.utc(time for _, time in told))
+        at = positions(found)  # first: a login that may not read rows may not see the stamp of their columns either
         if instance.shape is not None and seen != instance.shape.stamp:
             return None
         full = not whole or len(found) >= limit
-        at = positions(found)
         if removed(at, committed, low):
             raise TransientError(f"reading {instance.table.key}: cleanup removed transactions while they were read")
         if self._by_function:
