@@ -19,8 +19,14 @@ _LAUNCHERS = re.compile(
     r"spark\.driver\.(extraClassPath|extraLibraryPath|defaultJavaOptions|extraJavaOptions|userClassPathFirst)$"
     r"|spark\.(driver|executor)\.resource\."
 )
-_OURS = frozenset(("SPARK_HOME", "SPARK_USER", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_HOSTNAME"))
-"""Variables that Spark's own code reads, and its launcher does not."""
+_OURS = frozenset(
+    (
+        *("SPARK_HOME", "SPARK_USER", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_HOSTNAME"),
+        *("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE"),
+    )
+)
+"""Variables that Spark's own code reads, and its launcher does not. PySpark sets the last two in a process that has started it, so the process
+that makes an archive has them."""
 _FOREIGN = re.compile(r"SPARK_|HADOOP_CONF_DIR$|YARN_CONF_DIR$|PYSPARK_SUBMIT_ARGS$")
 _FIRST = "slf4j-api-"
 """A jar that must come before those that bring classes of the same names, as Spark's launcher has it."""

@@ -88,3 +88,7 @@ def test_the_options_are_those_of_sparks_launcher() -> None:
     theirs = {part for part in built[: built.index("org.apache.spark.deploy.SparkSubmit")] if part.startswith("-")}
     ours = {part for part in options() if part.startswith("-")}
     assert theirs - _DROPPED <= ours
+
+
+def test_what_pyspark_sets_in_an_ingester_does_not_keep_the_process_beside_it_from_making_an_archive() -> None:
+    assert plain("local[2]", {}, {"SPARK_AUTH_SOCKET_TIMEOUT": "15", "SPARK_BUFFER_SIZE": "65536"})
