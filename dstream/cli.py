@@ -102,5 +102,6 @@ def main() -> None:
     """The entry point; ends the process with an exit status: 0 clean, 1 failed, 2 bad configuration or usage."""
     if asked():
         prepare(app)
-    import_structlog()
+    else:
+        import_structlog()
     app(prog_name="dstream")
