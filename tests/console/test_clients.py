@@ -407,10 +407,11 @@ def test_a_stream_that_nobody_reads_is_let_go() -> None:
 
 def test_a_stop_does_not_wait_for_streams() -> None:
     with ThreadPoolExecutor(5) as pool, running(look_every=0.5) as console:
-        streams = [pool.submit(lambda: asyncio.run(_stream(console.port, 30))) for _ in range(5)]
-        until = time.monotonic() + 5
+        streams = [pool.submit(lambda: asyncio.run(_stream(console.port, 90))) for _ in range(5)]
+        until = time.monotonic() + 60
         while console.served.events.readers < 5 and time.monotonic() < until:
             time.sleep(0.05)
+        assert console.served.events.readers == 5
         began = time.monotonic()
         console.served.events.stop()
         assert all(each.result().startswith("HTTP/1.1 200") for each in streams)
