@@ -227,16 +227,10 @@ def _spark(settings: IngesterSettings, jvm: Launched) -> tuple[SparkExecutor, Ca
     """The executor, and what connects it to the JVM: from then on, a cluster is asked for executors."""
     from ingester.spark.executor import SparkExecutor  # slow to import, and a provider has no Spark
 
-    needed = WorkerSettings.of(settings)
     # What a bundle takes to a worker; None where all run on this machine and have it in their environment.
-    carried = None if is_local(settings.spark.master) else replace(needed, tracing=variables(os.environ))
-    executor = SparkExecutor(
-        partial(run_bundle, carried),
-        master=settings.spark.master,
-        conf=settings.spark.conf,
-        slots=settings.spark.slots,
-        launched=jvm,
-    )
+    local = is_local(settings.spark.master)
+    carried = None if local else replace(WorkerSettings.of(settings), tracing=variables(os.environ))
+    executor = SparkExecutor(partial(run_bundle, carried), jvm, slots=settings.spark.slots)
     return executor, partial(executor.start, partial(first_task, carried))
 
 

@@ -29,10 +29,11 @@ def main(path: Path) -> None:
     """Spark runs a task and its JVM ends in its own time, in which it writes the archive."""
     from ingester.spark import executor as spark
     from ingester.spark import training
+    from ingester.spark.launched import Launched
 
     written = path.with_suffix(".new")
     os.environ[_OPTIONS] = f"-XX:ArchiveClassesAtExit={written} {_QUIET}"
-    executor = spark.SparkExecutor(lambda bundle, stopping, driver: [], master="local[2]", conf={})
+    executor = spark.SparkExecutor(lambda bundle, stopping, driver: [], Launched(master="local[2]", conf={}))
     try:
         executor.begin(lambda: "a task", threading.Event())
     finally:

@@ -15,12 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bench.ingestion import system
 from ingester.spark.executor import SparkExecutor
+from ingester.spark.launched import Launched
 
 _WARM = 40
 
 
 def main(master: str, conf: str, jobs: int, threads: int) -> None:
-    executor = SparkExecutor(lambda bundle, stopping, driver: [], master=master, conf=json.loads(conf))
+    executor = SparkExecutor(lambda bundle, stopping, driver: [], Launched(master=master, conf=json.loads(conf)))
     try:
         executor.begin(lambda: None, threading.Event())
 

@@ -9,7 +9,7 @@ The loop's own thread never calls into the JVM: a JVM that hangs would hold up t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -59,27 +59,23 @@ _FAILURES = (Py4JError, PySparkException, OSError)
 
 
 class SparkExecutor:
-    """`master`, `conf` and `slots`: the settings of `ingester { spark { ... } }`. `conf` overrides every default.
+    """`launched`: the JVM, which starts already, with its settings; it ends with this. `slots`: the setting of `ingester { spark { ... } }`.
 
-    `environment`: variables for the JVM, and so for the Python workers on this machine. `launched`: a JVM that starts already, of these
-    settings; it ends with this. Nothing runs before `begin` or `start`.
+    Nothing runs before `begin` or `start`.
     """
 
     def __init__(
         self,
         task: BundleTask,
+        launched: Launched,
         *,
-        master: str,
-        conf: Mapping[str, str],
         slots: int | None = None,
-        environment: Mapping[str, str] = {},
-        launched: Launched | None = None,
     ) -> None:
-        self._launched = launched = launched or Launched(master=master, conf=conf, environment=environment)
-        self._master = master
+        self._launched = launched
+        self._master = launched.master
         self._fixed = slots
         self._stopping = launched.scratch.path / "stopping"
-        self._health = ExecutorHealth(idles=conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
+        self._health = ExecutorHealth(idles=launched.conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
         self._context: SparkContext | None = None
         self._elsewhere = launched.elsewhere
         self._line: DriverLine | None = None

@@ -72,7 +72,7 @@ def _trained(at: Path) -> str | None:
     if launched.jvm.kind is None:
         launched.close()
         return None
-    executor = SparkExecutor(_nothing, master="local[2]", conf={}, launched=launched)
+    executor = SparkExecutor(_nothing, launched)
     try:
         executor.begin(_answer, threading.Event())
     finally:

@@ -20,6 +20,7 @@ from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
 from ingester.spark.driver_line import Driver
 from ingester.spark.executor import SparkExecutor
+from ingester.spark.launched import Launched
 from ingester.sqlserver.position import LogPosition, Lsn
 from tests.worlds.standalone import CONF
 
@@ -56,7 +57,7 @@ def nothing() -> None:
 def main(master: str) -> None:
     from tests.worlds import growing_cluster  # as the workers import it: they have no main module
 
-    executor = SparkExecutor(growing_cluster.task, master=master, conf={**CONF, **_ALLOCATION})
+    executor = SparkExecutor(growing_cluster.task, Launched(master=master, conf={**CONF, **_ALLOCATION}))
     handed: set[TableName] = set()
 
     def stamped(one: Slice) -> Slice:

@@ -18,6 +18,7 @@ from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
 from ingester.spark.driver_line import Driver
 from ingester.spark.executor import SparkExecutor
+from ingester.spark.launched import Launched
 from ingester.sqlserver.position import LogPosition, Lsn
 
 QUICK, HUNG, LATER, FATAL = (TableName("dbo", name) for name in ("Quick", "Hung", "Later", "Fatal"))
@@ -46,7 +47,7 @@ def task(bundle: Sequence[Slice], stopping: Path, driver: Driver | None) -> list
 def main() -> None:
     from tests.worlds import hanging_bundle  # as the workers import it: they have no main module
 
-    executor = SparkExecutor(hanging_bundle.task, master="local[2]", conf={}, slots=2)
+    executor = SparkExecutor(hanging_bundle.task, Launched(master="local[2]", conf={}), slots=2)
     dispatcher = Dispatcher(executor, lambda slice: slice)
     story: list[tuple[str, str | None]] = []
     try:

@@ -10,12 +10,13 @@ import threading
 
 from common.errors import PermanentError
 from ingester.spark.executor import SparkExecutor
+from ingester.spark.launched import Launched
 from tests.worlds.standalone import CONF
 
 
 def main(master: str, seconds: str) -> None:
     try:
-        executor = SparkExecutor(lambda bundle, stopping, driver: [], master=master, conf=CONF)
+        executor = SparkExecutor(lambda bundle, stopping, driver: [], Launched(master=master, conf=CONF))
     except PermanentError as error:
         print("refused:", error)
         return
