@@ -15,6 +15,9 @@ from ingester.sqlserver.position import LogPosition, Lsn
 
 BEFORE_UPDATE = 3
 """`__$operation` of a row as it was before an update. The row after it has that of the change."""
+OPERATION, MASK, META = 3, 4, 5
+"""Of a row: the indices of its operation and its update mask, and how many values it has in front of its own. The first three are LSN, command id
+and seqval."""
 
 _MOST_TABLES = 64
 """Tables whose last places are remembered."""

@@ -17,14 +17,10 @@ from ingester.change import Change, Operation
 from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import BEFORE_UPDATE, Pair
+from ingester.sqlserver.pairing import BEFORE_UPDATE, MASK, META, Pair
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
 
-MASK: Final = 4
-"""The update mask's index in a row."""
-META: Final = 5
-"""How many columns a row has before those that are `selected`."""
 _OPERATIONS: Final = {int(operation): operation for operation in Operation}
 
 _MASKS = 1024

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ingester.sqlserver.pairing import BEFORE_UPDATE
+from ingester.sqlserver.pairing import BEFORE_UPDATE, META, OPERATION
 
 PAGE_BYTES: Final = 4 * 2**20
 """How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and
 little of a worker's memory even if each of its threads holds one. A larger row is a page of its own."""
-
-_META: Final = 5
-"""Values in front of a row's own. The batch's other result sets have fewer."""
-_OPERATION: Final = 3
 
 
 class Meter:
@@ -29,13 +25,13 @@ class Meter:
 
     def enough(self, row: Sequence[Any]) -> bool:
         """Whether the page ends with `row`, the next of its batch."""
-        if len(row) < _META:
+        if len(row) < META:  # of another result set of the batch
             return False
         if self._spent:
             return True
         for value in row:
             if isinstance(value, (str, bytes)):
                 self._left -= len(value)
-        spent = self._left <= 0 and row[_OPERATION] != BEFORE_UPDATE
+        spent = self._left <= 0 and row[OPERATION] != BEFORE_UPDATE
         self._spent = spent and self._look_ahead
         return spent and not self._look_ahead

@@ -14,9 +14,9 @@ from common.names import TableName
 from ingester.change import Change
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import positions
+from ingester.sqlserver.pairing import META, positions
 from ingester.sqlserver.position import LogPosition
-from ingester.sqlserver.rows import META, RowReader
+from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.values import projection
 from tests.fakes.ingester import lsn, position
 
