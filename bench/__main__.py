@@ -3,7 +3,7 @@
     .venv/bin/python -m bench [--parts ours,start] [--quick] [--keep]
 
 Each part is a program of its own, whose last line is JSON; its other lines go to standard error while it runs. About half an hour on two cores,
-`--quick` five minutes with smaller numbers, which are no match for a full run's. `--keep` writes the run to docs/measurements as the last one;
+`--quick` five minutes with smaller numbers, which cannot be compared with a full run's. `--keep` writes the run to docs/measurements as the last one;
 figures of parts that did not run stay, with their own date and commit; a short run and a full one are not mixed. A part that fails is in the
 table; then the exit status is 1 and nothing is kept. A part that takes too long ends with all that it has started. Linux only.
 """
@@ -78,7 +78,7 @@ def last_line(arguments: list[str], seconds: float) -> Found:
     try:
         found: Found = json.loads(lines[-1])
     except (IndexError, ValueError):
-        raise RuntimeError("its last line is no JSON") from None
+        raise RuntimeError("its last line is not JSON") from None
     return found
 
 

@@ -32,8 +32,6 @@ from common.clock import unix
 from common.names import TableName
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.wire.batches import add
-from ingester.slices import Slice
-from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
@@ -44,7 +42,6 @@ from ingester.task.send_page import PageSender
 
 STAGES: Final = ("fetch", "make", "encode", "send", "commit", "rest")
 _ENVELOPE: Final = 2048
-_EPOCH: Final = 1
 
 Costs = dict[str, float]
 
@@ -98,7 +95,7 @@ def whole(place: stages.Place, table: TableName, *, ahead: bool) -> tuple[int, C
     with closing(source), closing(offsets), closing(bus), closing(bus.sender(place.queue)) as sender:
         sender.batch_bytes()  # opens the link
         drain = Drain(ReadAhead(source) if ahead else source, offsets, sender, Encoder(origin(), place.queue), unix)
-        todo = _slice(source, offsets, table)
+        todo = stages.whole_slice(source, offsets, table)
         if ahead:
             began = time.process_time()
             result = drain.run(todo)
@@ -131,25 +128,13 @@ class _Remembering(Connection):
         return super().rows_until(sql, parameters, *others)
 
 
-def _slice(source: SqlServerSource, offsets: SqlServerOffsets, table: TableName) -> Slice:
-    instance = source.states([table])[table].instances[0]
-    captured = source.probe([ProbeRequest(instance, None)]).upto
-    assert captured is not None
-    offsets.claim(table, _EPOCH)
-    return Slice(table, instance, instance.start, captured, _EPOCH, rows=stages.PAGE_ROWS, seconds=3600)
-
-
 def floors(place: stages.Place, table: TableName, statements: Sequence[str], changes: int) -> Costs:
     """Seconds of processor time for `changes` changes of what each stage cannot do without."""
     found: Costs = {}
     pages = list[list[tuple[Any, ...]]]()
     with place.login.connect() as connection, connection.cursor() as cursor:
         with _taken(found, "fetch"):
-            for statement in statements:
-                cursor.execute(statement)
-                pages.append(cursor.fetchall())
-                while cursor.nextset():
-                    cursor.fetchall()
+            pages.extend(stages.whole_batch(cursor, statement) for statement in statements)
         with _taken(found, "commit"):
             for number in range(len(statements)):
                 cursor.execute(

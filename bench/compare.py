@@ -138,7 +138,7 @@ def main() -> int:
     chosen = parser.parse_args()
     asked = chosen.parts.split(",")
     if unknown := [name for name in asked if name not in PARTS]:
-        parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+        parser.error(f"unknown part: {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
     try:
         sides = both(chosen.other.resolve())
     except ValueError as error:

@@ -27,13 +27,7 @@ _FEWEST_PAGES: Final = 2
 def pages(place: stages.Place, statements: Sequence[str]) -> int:
     """The rows that the product's statements return."""
     with place.login.connect() as connection, connection.cursor() as cursor:
-        rows = 0
-        for statement in statements:
-            cursor.execute(statement)
-            rows += len(cursor.fetchall())
-            while cursor.nextset():
-                cursor.fetchall()
-        return rows
+        return sum(len(stages.whole_batch(cursor, statement)) for statement in statements)
 
 
 def plain(place: stages.Place, table: TableName, count: int) -> int:

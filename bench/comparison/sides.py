@@ -34,7 +34,7 @@ class Side:
 
 
 def both(other: Path) -> tuple[Side, Side]:
-    """The other checkout and this one. Raises ValueError where there is no environment."""
+    """The other checkout and this one. Raises ValueError if the other one has no environment."""
     python = other / ".venv" / "bin" / "python"
     if not python.exists():
         raise ValueError(f"{other} has no .venv/bin/python: run `make setup` there")

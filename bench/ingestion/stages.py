@@ -132,7 +132,7 @@ def split(place: Place, tables: Sequence[TableName], *, ahead: bool) -> Split:
             "sender": _Timed(sender, "send", "send", watch),
         }
         drain = Drain(**parts, encoder=encoder, now=unix)
-        slices = [_slice(source, offsets, table) for table in tables]
+        slices = [whole_slice(source, offsets, table) for table in tables]
         started = time.perf_counter()
         for todo in slices:
             result = drain.run(todo)
@@ -145,13 +145,22 @@ def split(place: Place, tables: Sequence[TableName], *, ahead: bool) -> Split:
     return Split(changes, pages, seconds, {stage: spent[stage] for stage in STAGES}, connection.statements)
 
 
-def _slice(source: SqlServerSource, offsets: SqlServerOffsets, table: TableName) -> Slice:
+def whole_slice(source: SqlServerSource, offsets: SqlServerOffsets, table: TableName) -> Slice:
+    """All that is captured of a table, which this claims."""
     instance = source.states([table])[table].instances[0]
     captured = source.probe([ProbeRequest(instance, None)]).upto
     assert captured is not None
     offsets.claim(table, _EPOCH)
-    start = instance.start
-    return Slice(table, instance, start, captured, _EPOCH, rows=PAGE_ROWS, seconds=3600)
+    return Slice(table, instance, instance.start, captured, _EPOCH, rows=PAGE_ROWS, seconds=3600)
+
+
+def whole_batch(cursor: Any, statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a page's statement. All its result sets are read."""
+    cursor.execute(statement)
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    while cursor.nextset():
+        cursor.fetchall()
+    return rows
 
 
 def fetch_ceiling(place: Place, statements: Sequence[str]) -> float:
@@ -159,10 +168,7 @@ def fetch_ceiling(place: Place, statements: Sequence[str]) -> float:
     with place.login.connect() as connection, connection.cursor() as cursor:
         rows, started = 0, time.perf_counter()
         for statement in statements:
-            cursor.execute(statement)
-            rows += len(cursor.fetchall())
-            cursor.nextset()
-            cursor.fetchall()
+            rows += len(whole_batch(cursor, statement))
         return rows / (time.perf_counter() - started)
 
 

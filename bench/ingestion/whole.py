@@ -103,16 +103,11 @@ class Ingester(Running):
         tables: Sequence[TableName],
         *,
         queue: str,
-        poll: str = "500ms",
-        port: int | None = None,
-        oversize: str = "fail",
-        slots: int = SLOTS,
+        **settings: Any,
     ) -> None:
-        """`port`: of SQL Server, where it is not the emulator's own."""
+        """`settings`: as of `configuration`."""
         config = folder / f"{queue}.hcl"
-        config.write_text(
-            configuration(ground, tables, queue=queue, poll=poll, port=port, oversize=oversize, slots=slots)
-        )
+        config.write_text(configuration(ground, tables, queue=queue, **settings))
         self._ground = ground
         super().__init__(Service("ingester", config, {}, folder / f"{queue}.log"))
 

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any, Final
 
+from bench.comparison.spread import spread
 from bench.ingestion import system
 from bench.operating.loaded import Loaded, Moment
 
@@ -105,9 +106,8 @@ def _figures(without: list[Window], beside: list[Window], *, tables: int, second
 
 
 def _of(name: str, values: list[float]) -> dict[str, float]:
-    """The median, and the quartiles as spread."""
-    low, _, high = quantiles(values, n=4, method="inclusive")
-    return {name: median(values), f"{name}.low": low, f"{name}.high": high}
+    found = spread(values)
+    return {name: found.middle, f"{name}.low": found.low, f"{name}.high": found.high}
 
 
 @contextmanager

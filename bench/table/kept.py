@@ -38,7 +38,7 @@ def parsed(text: str) -> Run:
         before, after = fields.pop("load")
         return Run(**fields, load=(before, after), figures=figures)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"this is no kept run: {error!r}") from error
+        raise ValueError(f"this is not a kept run: {error!r}") from error
 
 
 def written(run: Run) -> str:
@@ -55,7 +55,7 @@ def merged(new: Run, old: Run | None) -> Run:
     if old is None:
         return new
     if new.quick != old.quick:
-        raise ValueError("figures of the short form and those of a full run are no match: keep a run of all parts")
+        raise ValueError("figures of the short form and those of a full run cannot be mixed: keep a run of all parts")
     fresh = {figure.name: figure for figure in dated(new)}
     figures = [fresh.pop(figure.name, figure) for figure in dated(old)]
     return Run(new.date, new.commit, new.cores, new.load, new.quick, (*figures, *fresh.values()))

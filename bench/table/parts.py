@@ -169,5 +169,5 @@ def chosen(names: str | None) -> list[Part]:
     asked = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in asked if name not in known]
     if unknown or not asked:
-        raise ValueError(f"there is no part {', '.join(unknown) or repr(names)}; the parts are {', '.join(known)}")
+        raise ValueError(f"unknown part: {', '.join(unknown) or repr(names)}; the parts are {', '.join(known)}")
     return [known[name] for name in asked]

@@ -188,8 +188,8 @@ def test_a_part_that_fails_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert failed("raise SystemExit(3)") == "exit status 3: no word"
     assert failed("raise SystemExit('busy')") == "exit status 1: busy"
     assert failed("import time; time.sleep(60)", 0.3) == "not over after 0 s"
-    assert failed("print('done')") == "its last line is no JSON"
-    assert failed("pass") == "its last line is no JSON"
+    assert failed("print('done')") == "its last line is not JSON"
+    assert failed("pass") == "its last line is not JSON"
     assert failed("print('[]')").startswith("no such figure")
     (good,) = program.ran(Part("good", ["-c", "print('{\"a\": 1}')"], [], [], parts.console), quick=True)
     assert good == Figure("console: a", 1, "ms")
