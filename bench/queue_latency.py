@@ -39,7 +39,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from bench.ingestion.counted import Relay
 from bench.ingestion.ground import Ground, origin
 from bench.ingestion.system import descendants, ingester_processes, processor_seconds
-from bench.ingestion.whole import Running
+from bench.ingestion.whole import Running, configuration
 from common.bus.ports import QueueNeed
 from common.names import TableName
 from common.servicebus.provision import provision
@@ -57,28 +57,6 @@ _QUEUE: Final = "latency"
 _HOW_FAR: Final = "sys.fn_cdc_get_max_lsn()".encode("utf-16-le")
 _LOOK: Final = " AS found".encode("utf-16-le")
 _NARROW: Final = "Id INT NOT NULL PRIMARY KEY, Name NVARCHAR(50)"
-
-_CONFIG: Final = """\
-ingester {{
-    db_type              = "sqlserver"
-    db_connection_string = "{db}"
-    poll_interval_defaults {{
-        poll_interval     = "{poll}"
-        max_poll_interval = "{longest}"
-    }}
-    queue {{
-        type                = "azure_service_bus"
-        name                = "{queue}"
-        connection_string   = "{bus}"
-        management_endpoint = "{management}"
-    }}
-    locks {{
-        type = "local"
-    }}
-    tables = {tables}
-    {more}
-}}
-"""
 
 
 class Watched(Relay):
@@ -266,15 +244,13 @@ def settled(ground: Ground, running: Running, tables: Sequence[TableName]) -> No
 
 def written(ground: Ground, folder: Path, tables: Sequence[TableName], port: int, chosen: argparse.Namespace) -> Path:
     """The configuration file."""
-    emulators = ground.emulators
     path = folder / "latency.hcl"
     path.write_text(
-        _CONFIG.format(
-            db=emulators.db_connection_string.replace(f":{emulators.login.port}?", f":{port}?"),
-            bus=emulators.bus_connection_string,
-            management=emulators.management_endpoint,
-            tables=json.dumps([table.key for table in tables]),
+        configuration(
+            ground,
+            tables,
             queue=_QUEUE,
+            port=port,
             poll=f"{int(_POLL * 1000)}ms",
             longest=_LONGEST,
             more="low_latency = true" if chosen.low_latency else "",

@@ -29,7 +29,7 @@ ingester {{
     db_connection_string = "{db}"
     poll_interval_defaults {{
         poll_interval     = "{poll}"
-        max_poll_interval = "{poll}"
+        max_poll_interval = "{longest}"
     }}
     queue {{
         type                = "azure_service_bus"
@@ -45,6 +45,7 @@ ingester {{
     spark {{
         master = "local[{slots}]"
     }}
+    {more}
 }}
 """
 
@@ -58,8 +59,12 @@ def configuration(
     port: int | None = None,
     oversize: str = "fail",
     slots: int = SLOTS,
+    longest: str | None = None,
+    more: str = "",
 ) -> str:
-    """The text of an ingester's configuration. `port`: of SQL Server, where it is not the emulator's own."""
+    """The text of an ingester's configuration. `port`: of SQL Server, where it is not the emulator's own. `longest`: between two polls of an idle
+    table, where that is not `poll`. `more`: further settings.
+    """
     emulators = ground.emulators
     own = emulators.login.port
     return _CONFIG.format(
@@ -69,6 +74,8 @@ def configuration(
         tables=json.dumps([table.key for table in tables]),
         queue=queue,
         poll=poll,
+        longest=longest or poll,
+        more=more,
         slots=slots,
         oversize=oversize,
     )
