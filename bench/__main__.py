@@ -24,7 +24,7 @@ from typing import TextIO
 from bench import archive, sessions
 from bench.table import kept
 from bench.table.figures import Failed, Figure, text
-from bench.table.parts import Found, Part, chosen
+from bench.table.parts import PARTS, Found, Part, chosen
 
 _ROOT = Path(__file__).parents[1]
 _FAREWELL = 10.0
@@ -99,10 +99,17 @@ def commit() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--parts", help="some of them, with commas between")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="A run takes about half an hour. Run it on a machine that does nothing else.",
+    )
+    names = ",".join(part.name for part in PARTS)
+    parser.add_argument("--parts", help=f"some of {names}; default: all")
     parser.add_argument("--quick", action="store_true", help="smaller numbers, five minutes")
-    parser.add_argument("--keep", action="store_true", help="write the run to docs/measurements")
+    parser.add_argument(
+        "--keep", action="store_true", help="write the run to docs/measurements, unless one of its parts fails"
+    )
     asked = parser.parse_args()
     try:
         parts = chosen(asked.parts)

@@ -129,12 +129,20 @@ PARTS = {"backlog": backlog, "start": starting, "ours": ours, "latency": latency
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("other", type=Path, help="the checkout to compare with")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s")
-    parser.add_argument("--tables", type=int, nargs="+", default=[1, 4, 16, 64])
-    parser.add_argument("--rows", type=int, default=40_000)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.compare",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="Five rounds of all parts take about half an hour. Run it on a machine that does nothing else.",
+    )
+    parser.add_argument("other", type=Path, help="the checkout to compare with; it has its own .venv")
+    parser.add_argument("--rounds", type=int, default=5, help="how often both are measured; default: %(default)s")
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s; default: all")
+    parser.add_argument(
+        "--tables", type=int, nargs="+", default=[1, 4, 16, 64], help="of each backlog; default: 1 4 16 64"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=40_000, help="of each backlog, of all its tables; default: %(default)s"
+    )
     chosen = parser.parse_args()
     asked = chosen.parts.split(",")
     if unknown := [name for name in asked if name not in PARTS]:
