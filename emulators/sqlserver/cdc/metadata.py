@@ -183,8 +183,11 @@ def remove_instance(database: Database, connection: sqlite3.Connection, instance
     database.drop_system_table(connection, table(database, instance.change_table))
 
 
-def load_instances(database: Database, connection: sqlite3.Connection) -> tuple[CaptureInstance, ...]:
-    """All capture instances, the oldest first, as the stored rows describe them."""
+def load_instances(
+    database: Database, connection: sqlite3.Connection, known: Sequence[CaptureInstance] = ()
+) -> tuple[CaptureInstance, ...]:
+    """All capture instances, the oldest first, as the stored rows describe them. `known`: whose columns are as they were."""
+    before = {instance.object_id: instance for instance in known}
     rows = connection.execute(
         "SELECT capture_instance, object_id, source_object_id, start_lsn, supports_net_changes, index_name, role_name "
         f"FROM {storage(database, 'change_tables')} ORDER BY object_id"
@@ -201,6 +204,10 @@ def load_instances(database: Database, connection: sqlite3.Connection) -> tuple[
             role_name=role_name,
             has_command_id=any(c.name == "__$command_id" for c in table(database, f"{name}_CT").columns),
         )
+        if (same := before.get(object_id)) is None
+        else same
+        if same.start_lsn == start_lsn
+        else replace(same, start_lsn=start_lsn)
         for name, object_id, source_object_id, start_lsn, net, index_name, role_name in rows
     )
 

@@ -60,13 +60,13 @@ class CaptureState:
 
     @contextmanager
     def changing_instances(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction after whose end the instances are those that its rows describe."""
+        """A write transaction that adds or removes instances, and after whose end they are those that its rows describe."""
         before: tuple[CaptureInstance, ...] | None = None
         try:
             with self.database.writer() as connection:
                 before = self._instances
                 yield connection
-                self._set(metadata.load_instances(self.database, connection))
+                self._set(metadata.load_instances(self.database, connection, self._instances))
         except BaseException:
             # Without them it was the wait for the lock that ended, and another thread may have set them meanwhile.
             if before is not None:

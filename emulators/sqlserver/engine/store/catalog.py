@@ -148,8 +148,9 @@ class Catalog:
 
     def with_table(self, entry: TableEntry) -> Catalog:
         table = entry.table
-        old = self.tables.get(table.object_id)
-        names = {key: number for key, number in self.names.items() if old is None or number != table.object_id}
+        names = dict(self.names)
+        if table.object_id in self.tables:  # perhaps under another name
+            names = {key: number for key, number in names.items() if number != table.object_id}
         names[self.key(table.schema, table.name)] = table.object_id
         return replace(self, tables={**self.tables, table.object_id: entry}, names=names, version=next(_versions))
 

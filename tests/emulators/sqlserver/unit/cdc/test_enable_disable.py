@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulators.sqlserver.cdc import metadata
 from emulators.sqlserver.cdc.column_list import column_names
 from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.results import Info, SqlError, Value
@@ -326,3 +327,17 @@ def test_get_captured_columns_describes_their_types(lab: Lab) -> None:
 def test_an_unknown_instance_is_22920(lab: Lab) -> None:
     """D."""
     assert number_of(lab, "sp_cdc_get_captured_columns", capture_instance="nothing") == 22920
+
+
+def test_what_is_known_of_the_instances_is_what_their_rows_describe(lab: Lab) -> None:
+    lab.enable()
+    lab.enable("Notes", capture_instance="first")
+    lab.enable("Notes", capture_instance="second")
+    lab.run("sp_cdc_disable_table", source_schema="dbo", source_name="Notes", capture_instance="first")
+    lab.scan()
+    lab.run("sp_cdc_cleanup_change_table", capture_instance="dbo_Persons", low_water_mark=None)
+    state = lab.extension.find(lab.database)
+    assert state is not None
+    with lab.database.writer() as connection:
+        assert tuple(state.instances) == metadata.load_instances(lab.database, connection)
+    assert sorted(instance.name for instance in state.instances) == ["dbo_Persons", "second"]
