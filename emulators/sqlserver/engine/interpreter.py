@@ -109,7 +109,7 @@ class Interpreter:
     def __init__(self, session: StatementSession) -> None:
         self.session = session
         self._writing = Writing(session, self.run)
-        self._procedures = Procedures(session, self.nested)
+        self._procedures = Procedures(session, self.nested, partial(self.nested, parameterised=True))
         self._tries = 0
         self._level = 0
         self._unbound: dict[int, int] = {}
@@ -155,7 +155,7 @@ class Interpreter:
         try:
             if scoped:
                 with session.scope():
-                    yield from self.nested(sql)
+                    yield from self.nested(sql, parameterised=True)
                     session.settle()
             else:
                 yield from self.nested(sql)
@@ -178,11 +178,11 @@ class Interpreter:
                 16,
             )
 
-    def nested(self, sql: str) -> Iterator[Event]:
-        """A batch, or the text of EXEC and sp_executesql."""
+    def nested(self, sql: str, *, parameterised: bool = False) -> Iterator[Event]:
+        """A batch, or the text of EXEC and sp_executesql. `parameterised`: with values beside it."""
         self._level += 1
         try:
-            for statement in parse_batch(sql):
+            for statement in parse_batch(sql, parameterised=parameterised):
                 yield from self.run(statement)
         finally:
             self._level -= 1

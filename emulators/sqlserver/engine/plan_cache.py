@@ -9,7 +9,7 @@ from emulators.sqlserver.tsql.planning.plans import Plan, Source
 
 Key = tuple[object, ...]
 Lowered = tuple[Plan, Source | None]
-_PLANS = 2048
+_PLANS = 8192
 
 
 class PlanCache:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from emulators.sqlserver.engine.definitions.relationships import mentions
 from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
@@ -51,16 +52,20 @@ class _Given:
 
 
 class Procedures:
-    """Procedure calls of one session. `run_text` runs a nested batch."""
+    """Procedure calls of one session. `run_text` runs a nested batch; `run_prepared` one whose values come beside it."""
 
-    def __init__(self, session: StatementSession, run_text: Callable[[str], Iterator[Event]]) -> None:
+    def __init__(
+        self,
+        session: StatementSession,
+        run_text: Callable[[str], Iterator[Event]],
+        run_prepared: Callable[[str], Iterator[Event]],
+    ) -> None:
         self.session = session
-        self._run_text = run_text
+        self._run_text, self._run_prepared = run_text, run_prepared
 
     def execute(self, statement: st.Execute) -> Iterator[Event]:
         given = [
-            _Given(a.name, None if a.value is None else self.session.runner.value(a.value), a.output)
-            for a in statement.arguments
+            _Given(a.name, None if a.value is None else self._value(a, a.value), a.output) for a in statement.arguments
         ]
         if statement.result and statement.result not in self.session.variables:
             raise errors.undeclared_variable(statement.result)
@@ -80,6 +85,12 @@ class Procedures:
             if statement.result:
                 self._assign(statement.result, INT, status)
 
+    def _value(self, argument: st.Argument, written: Fragment) -> Typed:
+        if argument.constant is not None:
+            return self.session.runner.literal(*argument.constant)
+        known = self.session.variables.get(argument.variable) if argument.variable else None
+        return self.session.runner.value(written) if known is None else known
+
     def _assign(self, variable: str, kind: SqlType, value: Value) -> None:
         known = self.session.variables.get(variable)
         if known is None:
@@ -89,7 +100,7 @@ class Procedures:
 
     def execute_text(self, statement: st.ExecuteText) -> Iterator[Event]:
         text = self.session.runner.value(statement.text)[1]
-        yield from self._nested(str(text or ""), {})
+        yield from self._nested(self._run_text, str(text or ""), {})
 
     def call_by_rpc(self, name: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
         parts = split_name(name)
@@ -175,7 +186,7 @@ class Procedures:
         if not given or given[0].value is None:
             raise errors.missing_parameter("sp_executesql", "@statement")
         text = str(given[0].value[1] or "")
-        declared = _declared(str(given[1].value[1] or "")) if len(given) > 1 and given[1].value is not None else {}
+        declared = _declared(str(given[1].value[1] or "") if len(given) > 1 and given[1].value is not None else "")
         variables: dict[str, Typed] = {name: (kind, None) for name, kind in declared.items()}
         outputs: dict[str, str] = {}
         for index, argument in enumerate(given[2:]):
@@ -188,18 +199,22 @@ class Procedures:
             if argument.variable:
                 outputs[name] = argument.variable
         self.session.last_error = 0
-        yield from self._nested(text, variables, outputs)
+        yield from self._nested(self._run_prepared if declared else self._run_text, text, variables, outputs)
         yield ReturnStatus(self.session.last_error)
 
     def _nested(
-        self, text: str, variables: dict[str, Typed], outputs: Mapping[str, str] | None = None
+        self,
+        run: Callable[[str], Iterator[Event]],
+        text: str,
+        variables: dict[str, Typed],
+        outputs: Mapping[str, str] | None = None,
     ) -> Iterator[Event]:
         """Text in its own scope of variables; `outputs`: inner name -> outer variable."""
         session = self.session
         outer, session.variables = session.variables, variables
         try:
             with session.scope():
-                yield from self._run_text(text)
+                yield from run(text)
                 session.settle()
         finally:
             inner, session.variables = session.variables, outer
@@ -300,7 +315,8 @@ def _conditions(entry: TableEntry) -> list[Fragment]:
     return [check.condition for check in entry.checks]
 
 
-def _declared(text: str) -> dict[str, SqlType]:
+@lru_cache(maxsize=1024)
+def _declared(text: str) -> Mapping[str, SqlType]:
     """The parameter list of sp_executesql: "@a int, @b nvarchar(10) OUTPUT"."""
     reader = Reader(text, tokenize(text))
     declared: dict[str, SqlType] = {}

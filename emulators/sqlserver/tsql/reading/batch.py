@@ -44,13 +44,24 @@ _CACHED_LENGTH = 4000
 """Longer batches carry their data along and never come again."""
 
 
-def parse_batch(sql: str) -> tuple[Statement, ...]:
-    """The statements of a batch. Raises SqlError 102, 105, 113, 156, 50001."""
-    return _cached(sql) if len(sql) <= _CACHED_LENGTH else _parse(sql)
+def parse_batch(sql: str, *, parameterised: bool = False) -> tuple[Statement, ...]:
+    """The statements of a batch. Raises SqlError 102, 105, 113, 156, 50001.
+
+    `parameterised`: its values came beside it, so it comes again with others: it is kept for longer than a text that has its values in it, as
+    SQL Server keeps prepared plans for longer than plans of batches. https://learn.microsoft.com/sql/relational-databases/query-processing-architecture-guide
+    """
+    if len(sql) > _CACHED_LENGTH:
+        return _parse(sql)
+    return _cached_with_parameters(sql) if parameterised else _cached(sql)
 
 
 @lru_cache(maxsize=1024)
 def _cached(sql: str) -> tuple[Statement, ...]:
+    return _parse(sql)
+
+
+@lru_cache(maxsize=16384)
+def _cached_with_parameters(sql: str) -> tuple[Statement, ...]:
     return _parse(sql)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from emulators.sqlserver.tsql.reading import statements as st
-from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.fragments import Fragment, literal
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
 from emulators.sqlserver.tsql.reading.statements import Statement
-from emulators.sqlserver.tsql.reading.tokens import END, QUOTED, VARIABLE, WORD
+from emulators.sqlserver.tsql.reading.tokens import END, HEX, NSTRING, NUMBER, QUOTED, STRING, VARIABLE, WORD
+
+_CONSTANTS = frozenset((HEX, NSTRING, NUMBER, STRING))
 
 
 def parse_execute(reader: Reader) -> Statement:
@@ -55,4 +57,5 @@ def _argument(reader: Reader) -> st.Argument:
     else:
         value = reader.fragment([*sign, token])
     output = token.text.lower() if reader.accept("OUTPUT") or reader.accept("OUT") else ""
-    return st.Argument(name, value, output)
+    constant = literal(token) if token.kind in _CONSTANTS and not sign else None
+    return st.Argument(name, value, output, constant, token.text.lower() if token.kind == VARIABLE and not sign else "")

@@ -29,6 +29,8 @@ class Reader:
         self.sql = sql
         self.tokens = tokens
         self.position = 0
+        self._counted = 0, 1
+        """Up to where lines were counted, and the line there: a batch of thousands of statements is counted once."""
 
     @property
     def here(self) -> Token:
@@ -38,7 +40,11 @@ class Reader:
         return self.tokens[min(self.position + distance, len(self.tokens) - 1)]
 
     def line(self) -> int:
-        return self.sql.count("\n", 0, self.here.start) + 1
+        start, (known, line) = self.here.start, self._counted
+        if start < known:
+            known, line = 0, 1
+        self._counted = start, line + self.sql.count("\n", known, start)
+        return self._counted[1]
 
     def advance(self) -> Token:
         token = self.tokens[self.position]
@@ -48,6 +54,8 @@ class Reader:
 
     def at(self, *keys: str) -> bool:
         """Whether the next tokens are these keywords or operators."""
+        if len(keys) == 1:  # by far the most
+            return self.tokens[self.position].key == keys[0]
         return all(self.peek(index).key == key for index, key in enumerate(keys))
 
     def accept(self, *keys: str) -> bool:

@@ -170,6 +170,9 @@ class Argument:
     value: Fragment | None
     output: str = ""
     """`value` None: DEFAULT. `output`: the variable that receives an OUTPUT parameter."""
+    constant: tuple[SqlType, Value] | None = None
+    variable: str = ""
+    """What most arguments are, in lower case, so that their values need no query."""
 
 
 @dataclass(frozen=True, slots=True)
