@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from emulators.sqlserver.engine.queries.binding import Binding
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.row_stream import RowStream
 from emulators.sqlserver.engine.rows.merging import Merging
@@ -20,7 +21,7 @@ from emulators.sqlserver.engine.statements.configuring import reconfigure
 from emulators.sqlserver.engine.statements.options import set_option
 from emulators.sqlserver.engine.statements.principals import Principals
 from emulators.sqlserver.engine.statements.procedures import Procedures
-from emulators.sqlserver.engine.statements.raising import Thrown, print_text, raise_error, throw
+from emulators.sqlserver.engine.statements.raising import Thrown, print_text, raise_error, refuse, throw
 from emulators.sqlserver.engine.statements.required_rights import check_statement
 from emulators.sqlserver.engine.store.links import StaleName
 from emulators.sqlserver.results import (
@@ -110,6 +111,7 @@ class Interpreter:
         self.session = session
         self._writing = Writing(session, self.run)
         self._procedures = Procedures(session, self.nested, partial(self.nested, parameterised=True))
+        self._binding = Binding(session)
         self._tries = 0
         self._level = 0
         self._unbound: dict[int, int] = {}
@@ -133,6 +135,7 @@ class Interpreter:
             st.SaveTransaction: lambda s: session.transaction.save(s.name),
             st.Throw: partial(throw, session),
             st.RaiseError: partial(raise_error, session),
+            st.Refused: refuse,
             st.Reconfigure: partial(reconfigure, session),
             **Administration(session, self._writing.default_value).handlers(),
             **Principals(session).handlers(),
@@ -182,7 +185,13 @@ class Interpreter:
         """A batch, or the text of EXEC and sp_executesql. `parameterised`: with values beside it."""
         self._level += 1
         try:
-            for statement in parse_batch(sql, parameterised=parameterised):
+            statements = parse_batch(sql, parameterised=parameterised)
+            try:
+                self._binding.bind(sql, statements)
+            except SqlError as error:
+                self._unbound.setdefault(id(error), self._level)
+                raise
+            for statement in statements:
                 yield from self.run(statement)
         finally:
             self._level -= 1

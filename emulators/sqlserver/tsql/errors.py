@@ -7,10 +7,21 @@ from __future__ import annotations
 
 from emulators.sqlserver.results import SqlError
 
+UNSUPPORTED = 50001
+"""The number of what the real server may know and this one does not."""
+
 
 def unsupported(construct: str) -> SqlError:
     """The emulator's own error: T-SQL that the real server may know and this one does not."""
-    return SqlError(50001, f"emulator: {construct} is not supported", 16)
+    return SqlError(UNSUPPORTED, f"emulator: {construct} is not supported", 16)
+
+
+def too_deep() -> SqlError:
+    return unsupported("an expression that is nested so deeply")
+
+
+def not_first(kind: str) -> SqlError:
+    return SqlError(111, f"'{kind}' must be the first statement in a query batch.", 15)
 
 
 def invalid_collation(name: str) -> SqlError:

@@ -25,7 +25,7 @@ from emulators.sqlserver.engine.views.register import VIEWS
 from emulators.sqlserver.engine.views.viewing import Viewpoint
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import invalid_object, unsupported
+from emulators.sqlserver.tsql.errors import invalid_object, too_deep, unsupported
 from emulators.sqlserver.tsql.planning.lowering import Elsewhere, OutputShape, lower_output, lower_query, lower_rows
 from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Plan, Source, Virtual
 from emulators.sqlserver.tsql.reading.fragments import LIFTED, Fragment
@@ -75,7 +75,10 @@ class Runner:
         cache = session.engine.plans
         found = cache.get(key)
         if found is None:
-            names, found = self._lowered(lower, types, _unread(kind, fragment))
+            try:
+                names, found = self._lowered(lower, types, _unread(kind, fragment))
+            except RecursionError:
+                raise too_deep() from None
             if (
                 not names.foreign
                 and not private

@@ -50,6 +50,11 @@ def throw(session: StatementSession, statement: st.Throw) -> Iterator[Event]:
     yield  # a generator, as every statement is
 
 
+def refuse(statement: st.Refused) -> Iterator[Event]:
+    """A statement that is not supported is reached. Raises 50001."""
+    raise SqlError(errors.UNSUPPORTED, statement.message, 16)
+
+
 def raise_error(session: StatementSession, statement: st.RaiseError) -> Iterator[Event]:
     plan, row = session.runner.row(statement.arguments)
     if len(row) < 3:

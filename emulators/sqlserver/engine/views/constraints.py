@@ -75,7 +75,7 @@ def _defaults(view: Viewpoint) -> Iterator[Row]:
                 entry.table.object_id,
                 column_id,
                 f"({default.text})",
-                0,
+                _by_server(default.name),
                 catalog.schemas.get(entry.table.schema, 1),
                 "D ",
                 "DEFAULT_CONSTRAINT",

@@ -22,17 +22,24 @@ def implied(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    node = node.unnest()
-    if isinstance(node, exp.And):
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    return [node]
+    return _members(node, exp.And)
 
 
 def _disjuncts(node: exp.Expr) -> list[exp.Expr]:
-    node = node.unnest()
-    if isinstance(node, exp.Or):
-        return [*_disjuncts(node.left), *_disjuncts(node.right)]
-    return [node]
+    return _members(node, exp.Or)
+
+
+def _members(node: exp.Expr, kind: type[exp.Binary]) -> list[exp.Expr]:
+    """From left to right. A chain of thousands is as high as it is long."""
+    found: list[exp.Expr] = []
+    open_ = [node]
+    while open_:
+        member = open_.pop().unnest()
+        if isinstance(member, kind):
+            open_ += (member.right, member.left)
+        else:
+            found.append(member)
+    return found
 
 
 def _lower_bound(node: exp.Expr) -> exp.Expr | None:

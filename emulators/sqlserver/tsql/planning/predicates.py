@@ -27,6 +27,8 @@ _OPERATIONS = {
     "<": "less than",
     "<=": "less than or equal to",
 }
+_WIDE = 200
+"""Conditions in one row; more of them become groups of groups."""
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -123,11 +125,20 @@ class Predicates(Expressions):
 
     def _and(self, node: exp.Expr, scope: Scope) -> str:
         assert isinstance(node, exp.Binary)
-        return f"({self.condition(node.left, scope)} AND {self.condition(node.right, scope)})"
+        return self._chain(node, exp.And, " AND ", scope)
 
     def _or(self, node: exp.Expr, scope: Scope) -> str:
         assert isinstance(node, exp.Binary)
-        return f"({self.condition(node.left, scope)} OR {self.condition(node.right, scope)})"
+        return self._chain(node, exp.Or, " OR ", scope)
+
+    def _chain(self, node: exp.Binary, kind: type[exp.Binary], word: str, scope: Scope) -> str:
+        """a OR b OR c ...: a tree that leans to the left, as high as the chain is long."""
+        parts: list[exp.Expr] = []
+        left: exp.Expr = node
+        while isinstance(left, kind):
+            parts.append(left.right)
+            left = left.left
+        return joined([self.condition(part, scope) for part in (left, *reversed(parts))], word)
 
     def _not(self, node: exp.Expr, scope: Scope) -> str:
         return f"(NOT {self.condition(node.this, scope)})"
@@ -157,7 +168,7 @@ class Predicates(Expressions):
         if not node.expressions or node.args.get("unnest") or node.args.get("field"):
             raise errors.unsupported("this form of IN")
         tests = [self.compared("=", left, self.expression(item, scope)) for item in node.expressions]
-        return f"({' OR '.join(tests)})"
+        return joined(tests, " OR ")
 
     def _exists(self, node: exp.Expr, scope: Scope) -> str:
         return f"EXISTS ({self.exists_subquery(node.this, scope)})"
@@ -190,6 +201,14 @@ def _liker(types: tuple[SqlType, SqlType], escape: str) -> Callable[..., Value]:
         return int(compiled(read_pattern(pattern)).fullmatch(fold(read(value))) is not None)
 
     return run
+
+
+def joined(tests: Sequence[str], word: str) -> str:
+    """`tests` under AND or OR, as a tree that stays far below the height at which SQLite gives up (1,000)."""
+    if len(tests) <= _WIDE:
+        return f"({word.join(tests)})"
+    width = -(-len(tests) // _WIDE)
+    return joined([joined(tests[at : at + width], word) for at in range(0, len(tests), width)], word)
 
 
 Handler = Callable[[Predicates, exp.Expr, Scope], str]

@@ -43,6 +43,8 @@ _HINTS = frozenset(
 
 
 _DIRTY = frozenset(("NOLOCK", "READUNCOMMITTED"))
+_WITH_DEFAULTS = frozenset(("fn_listextendedproperty",))
+"""Table functions whose arguments may be DEFAULT, which is NULL there."""
 
 
 @dataclass(slots=True)
@@ -185,18 +187,15 @@ class Relations(Predicates):
     def _values(self, node: exp.Values, scope: Scope) -> Lowered:
         rows = [[self.expression(cell, Scope(scope.parent)) for cell in row.expressions] for row in node.expressions]
         types = [self.unify(column) for column in zip(*rows, strict=True)]
-        selects = []
-        for row in rows:
-            cells = [
-                f"{self.represented(cell, kind).sql} AS c{i}"
-                for i, (cell, kind) in enumerate(zip(row, types, strict=True))
-            ]
-            selects.append("SELECT " + ", ".join(cells))
+        listed = [
+            ", ".join(self.represented(cell, kind).sql for cell, kind in zip(row, types, strict=True)) for row in rows
+        ]
+        names = ", ".join(f"column{i + 1} AS c{i}" for i in range(len(types)))
         outputs = [
             Output("", self.labelled(Expr(f"c{i}", kind), column, "UNION ALL"))
             for i, (kind, column) in enumerate(zip(types, zip(*rows, strict=True), strict=True))
         ]
-        return Lowered(" UNION ALL ".join(selects), outputs)
+        return Lowered(f"SELECT {names} FROM (VALUES ({'), ('.join(listed)}))", outputs)
 
     def _table(self, node: exp.Table, scope: Scope) -> str:
         parts = _name_parts(node)
@@ -277,7 +276,10 @@ class Relations(Predicates):
         if source is None:
             raise errors.invalid_object(".".join(parts))
         outer, self.parameters = self.parameters, []
-        arguments = tuple(self.expression(argument, Scope()) for argument in call.expressions)
+        given = [exp.Null() if _is_default(argument) else argument for argument in call.expressions]
+        if source.name.lower() not in _WITH_DEFAULTS and any(map(_is_default, call.expressions)):
+            raise errors.unsupported(f"DEFAULT as an argument of {source.name}")
+        arguments = tuple(self.expression(argument, Scope()) for argument in given)
         self._argument_parameters, self.parameters = tuple(self.parameters), outer
         return self._named_source(source, self.next_name(), node.args.get("alias"), scope, arguments)
 
@@ -295,6 +297,16 @@ def _name_parts(node: exp.Table) -> tuple[str, ...]:
     if catalog is not None:
         parts.insert(0, catalog.name)
     return tuple(parts)
+
+
+def _is_default(argument: exp.Expr) -> bool:
+    """The word DEFAULT in the place of an argument."""
+    return (
+        isinstance(argument, exp.Column)
+        and len(argument.parts) == 1
+        and not argument.this.quoted
+        and argument.name.upper() == "DEFAULT"
+    )
 
 
 def with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.tsql.errors import UNSUPPORTED, unsupported
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.ddl import parse_definition
 from emulators.sqlserver.tsql.reading.dml.clauses import NOTHING, cte_prefix
@@ -22,7 +23,7 @@ from emulators.sqlserver.tsql.reading.execute import parse_call, parse_execute
 from emulators.sqlserver.tsql.reading.expressions import parse_condition
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.reader import Reader
-from emulators.sqlserver.tsql.reading.refused_syntax import check_functions, refused_statement
+from emulators.sqlserver.tsql.reading.refused_syntax import refused, refused_functions, refused_statement
 from emulators.sqlserver.tsql.reading.security import parse_security
 from emulators.sqlserver.tsql.reading.simple import (
     parse_kill,
@@ -33,10 +34,10 @@ from emulators.sqlserver.tsql.reading.simple import (
     parse_use,
     parse_waitfor,
 )
-from emulators.sqlserver.tsql.reading.starts import STARTS
+from emulators.sqlserver.tsql.reading.starts import CURSOR_FETCH, LABEL, STARTS
 from emulators.sqlserver.tsql.reading.statements import Statement
 from emulators.sqlserver.tsql.reading.syntax import check
-from emulators.sqlserver.tsql.reading.tokens import END, QUOTED, WORD, tokenize
+from emulators.sqlserver.tsql.reading.tokens import END, QUOTED, WORD, Token, tokenize
 from emulators.sqlserver.tsql.reading.transactions import parse_commit, parse_rollback, parse_save, transaction_name
 from emulators.sqlserver.tsql.reading.variables import parse_declare, parse_set
 
@@ -45,7 +46,7 @@ _CACHED_LENGTH = 4000
 
 
 def parse_batch(sql: str, *, parameterised: bool = False) -> tuple[Statement, ...]:
-    """The statements of a batch. Raises SqlError 102, 105, 113, 156, 50001.
+    """The statements of a batch; what is not supported is one that fails when it is reached. Raises SqlError 102, 105, 111, 113, 156.
 
     `parameterised`: its values came beside it, so it comes again with others: it is kept for longer than a text that has its values in it, as
     SQL Server keeps prepared plans for longer than plans of batches. https://learn.microsoft.com/sql/relational-databases/query-processing-architecture-guide
@@ -66,20 +67,71 @@ def _cached_with_parameters(sql: str) -> tuple[Statement, ...]:
 
 
 def _parse(sql: str) -> tuple[Statement, ...]:
-    reader = Reader(sql, tokenize(sql))
-    check_functions(reader.tokens)
+    reader = Reader(sql, _told_apart(tokenize(sql)))
+    reader.refused = refused_functions(reader.tokens)
     body: list[Statement] = []
     while True:
         while reader.accept(";"):
             pass
         if reader.here.kind == END:
             return tuple(body)
+        begin = reader.position
         body.append(statement(reader))
-        check(body[-1])
+        try:
+            check(body[-1])
+        except SqlError as error:
+            if error.number != UNSUPPORTED:
+                raise
+            body[-1] = st.Refused(_line(reader, begin), error.message)
+
+
+def _told_apart(tokens: list[Token]) -> list[Token]:
+    """With `name:` as one token that begins a statement, and FETCH of a cursor as another word than that of OFFSET."""
+    for at in [at for at, token in enumerate(tokens) if token.key in (":", "FETCH")][::-1]:
+        if tokens[at].key == "FETCH" and tokens[at - 1].key not in ("ROW", "ROWS"):
+            tokens[at] = tokens[at]._replace(key=CURSOR_FETCH)
+        elif tokens[at].key == ":" and at and tokens[at - 1].kind == WORD:
+            tokens[at - 1 : at + 1] = [tokens[at - 1]._replace(key=LABEL, end=tokens[at].end)]
+    return tokens
+
+
+def _label(reader: Reader) -> Statement:
+    """Does nothing: GOTO is refused where it is reached."""
+    line = reader.line()
+    reader.advance()
+    return st.Block(line, ())
+
+
+def _line(reader: Reader, position: int) -> int:
+    return reader.sql.count("\n", 0, reader.tokens[position].start) + 1
 
 
 def statement(reader: Reader) -> Statement:
     """One statement; the reader stands on its first token."""
+    begin, flow = reader.position, reader.here.key in _FLOW
+    try:
+        found = _statement(reader)
+    except SqlError as error:
+        refusal = error if error.number == UNSUPPORTED or flow else _refusal(reader, begin, _behind(reader)) or error
+        if refusal.number != UNSUPPORTED:
+            raise
+        return refused(reader, begin, refusal)
+    called = None if flow else _refusal(reader, begin, reader.position)
+    return found if called is None else st.Refused(_line(reader, begin), called.message)
+
+
+def _refusal(reader: Reader, begin: int, end: int) -> SqlError | None:
+    """The refusal of a function that is called between these tokens."""
+    found = next((index for index in reader.refused if begin <= index < end), None)
+    return None if found is None else unsupported(f"function {reader.tokens[found].key}")
+
+
+def _behind(reader: Reader) -> int:
+    """Some tokens more than were read: what a parser stumbles over stands behind the call that it does not know."""
+    return reader.position + 1
+
+
+def _statement(reader: Reader) -> Statement:
     token = reader.here
     refusal = refused_statement(token, reader.peek())
     if refusal is not None:
@@ -97,22 +149,30 @@ def statement(reader: Reader) -> Statement:
 
 def _if(reader: Reader) -> Statement:
     line = reader.line()
+    begin = reader.position
     reader.expect("IF")
     condition = parse_condition(reader)
+    refusal = _refusal(reader, begin, reader.position)
     then = statement(reader)
+    otherwise = None
     mark = reader.position
     while reader.accept(";"):
         pass
     if reader.accept("ELSE"):
-        return st.If(line, condition, then, statement(reader))
-    reader.position = mark
-    return st.If(line, condition, then, None)
+        otherwise = statement(reader)
+    else:
+        reader.position = mark
+    return st.If(line, condition, then, otherwise) if refusal is None else st.Refused(line, refusal.message)
 
 
 def _while(reader: Reader) -> Statement:
     line = reader.line()
+    begin = reader.position
     reader.expect("WHILE")
-    return st.While(line, parse_condition(reader), statement(reader))
+    condition = parse_condition(reader)
+    refusal = _refusal(reader, begin, reader.position)
+    body = statement(reader)
+    return st.While(line, condition, body) if refusal is None else st.Refused(line, refusal.message)
 
 
 def _begin(reader: Reader) -> Statement:
@@ -177,6 +237,8 @@ def _merge(reader: Reader) -> Statement:
     return parse_merge(reader, NOTHING)
 
 
+_FLOW = frozenset(("IF", "WHILE", "BEGIN"))
+"""They hold statements, which see to their own refusals."""
 _AFTER_WITH: dict[str, Callable[[Reader, Fragment], Statement]] = {
     "INSERT": parse_insert,
     "UPDATE": parse_update,
@@ -217,4 +279,5 @@ _PARSERS: dict[str, Callable[[Reader], Statement]] = {
     "RETURN": _return,
     "BREAK": _break,
     "CONTINUE": _break,
+    LABEL: _label,
 }

@@ -5,7 +5,7 @@ what would change behaviour (cascading foreign keys, procedures, triggers) is re
 from __future__ import annotations
 
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.errors import not_first, unsupported
 from emulators.sqlserver.tsql.reading import definitions as df
 from emulators.sqlserver.tsql.reading.dml.select import query_tokens
 from emulators.sqlserver.tsql.reading.fragments import Fragment
@@ -93,7 +93,7 @@ def _table_of(reader: Reader, line: int, begin: int, table: Name) -> Statement:
 
 def _create_view(reader: Reader, line: int, begin: int, replaces: bool) -> Statement:
     if begin != 0:
-        raise SqlError(111, "'CREATE VIEW' must be the first statement in a query batch.", 15)
+        raise not_first("CREATE VIEW")
     name = reader.qualified()
     columns = reader.names_in_parentheses() if reader.at("(") else ()
     if reader.accept("WITH") and not reader.accept("SCHEMABINDING"):
@@ -149,6 +149,8 @@ def _alter(reader: Reader, line: int, begin: int) -> Statement:
         checks, foreign_keys = tuple(found.checks), tuple(found.foreign_keys)
         return df.AddColumns(line, text, table, columns, keys, defaults, checks, foreign_keys, unchecked)
     if reader.accept("ALTER", "COLUMN"):
+        if reader.peek().key in ("ADD", "DROP"):
+            raise unsupported(f"ALTER TABLE ... ALTER COLUMN ... {reader.peek().key}")
         found = TableParts()
         column = read_column(reader, found)
         if found.keys or found.checks or found.foreign_keys or column.default or column.identity or column.computed:

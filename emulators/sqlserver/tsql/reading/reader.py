@@ -31,6 +31,8 @@ class Reader:
         self.position = 0
         self._counted = 0, 1
         """Up to where lines were counted, and the line there: a batch of thousands of statements is counted once."""
+        self.refused: list[int] = []
+        """Where functions are called that the batch's statements may not reach."""
 
     @property
     def here(self) -> Token:

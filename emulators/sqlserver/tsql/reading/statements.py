@@ -20,6 +20,13 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused(Statement):
+    """What is not supported: an error when it is reached, as EXEC of a procedure that is not there. `message`: the error's."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Select(Statement):
     """A query; `assigns`: SELECT @x = ... sets variables instead of returning rows; `into`: SELECT ... INTO makes that table."""
 

@@ -13,7 +13,7 @@ from emulators.sqlserver.tsql.reading.starts import STARTS
 from emulators.sqlserver.tsql.reading.tokens import END, identifier
 from emulators.sqlserver.tsql.values.types import INT
 
-_TABLE_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "INDEX", "PERIOD")
+_TABLE_CONSTRAINTS = ("CONSTRAINT", "DEFAULT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "INDEX", "PERIOD")
 _AFTER_DEFAULT = (
     "NULL",
     "NOT",
@@ -54,6 +54,8 @@ def _table_constraint(reader: Reader, found: TableParts) -> None:
         spec = _default(reader, name)
         reader.expect("FOR")
         found.defaults.append((reader.name(), spec))
+        if reader.accept("WITH"):
+            reader.expect("VALUES")
         return
     if reader.accept("CHECK"):
         found.checks.append(_check(reader, name, ""))
@@ -135,18 +137,23 @@ def read_column(reader: Reader, found: TableParts) -> df.ColumnSpec:
 
 
 def _column_constraint(reader: Reader, found: TableParts, constraint: str, column: str) -> bool:
-    """A CHECK, REFERENCES, PRIMARY KEY or UNIQUE of one column, put into `found`; False when none stands here."""
+    """A CHECK, REFERENCES, PRIMARY KEY or UNIQUE behind a column, put into `found`; False when none stands here.
+
+    With columns of its own it is the table's: the comma before a table's constraint may be missing."""
     if reader.accept("CHECK"):
         found.checks.append(_check(reader, constraint, column))
     elif reader.at("REFERENCES") or reader.at("FOREIGN", "KEY"):
-        reader.accept("FOREIGN", "KEY")
+        listed = reader.accept("FOREIGN", "KEY") and reader.at("(")
+        columns = key_columns(reader)[0] if listed else (column,)
         reader.expect("REFERENCES")
-        found.foreign_keys.append(_references(reader, constraint, (column,)))
+        found.foreign_keys.append(_references(reader, constraint, columns))
     elif reader.at("PRIMARY", "KEY") or reader.at("UNIQUE"):
         primary = reader.accept("PRIMARY", "KEY")
         if not primary:
             reader.advance()
-        found.keys.append(df.KeySpec((column,), primary, constraint, clustered=clustering(reader)))
+        clustered = clustering(reader)
+        columns, descending = key_columns(reader) if reader.at("(") else ((column,), ())
+        found.keys.append(df.KeySpec(columns, primary, constraint, descending, clustered))
         storage_options(reader)
     else:
         return False

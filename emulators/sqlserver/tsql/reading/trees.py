@@ -14,7 +14,7 @@ from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.tsql import TSQLParser
 
-from emulators.sqlserver.tsql.errors import keyword_syntax, syntax
+from emulators.sqlserver.tsql.errors import keyword_syntax, syntax, too_deep
 from emulators.sqlserver.tsql.reading.reader import RESERVED
 
 
@@ -72,6 +72,8 @@ def parse_query(text: str) -> exp.Expr:
     except ParseError as error:
         near = str(error.errors[0].get("highlight") or "") if error.errors else ""
         raise (keyword_syntax(near) if near.upper() in RESERVED else syntax(near)) from None
+    except RecursionError:
+        raise too_deep() from None
     except TokenError:
         raise syntax(text[-20:]) from None
     if len(trees) != 1 or trees[0] is None:

@@ -19,7 +19,7 @@ def parse_declare(reader: Reader) -> Statement:
     line = reader.line()
     reader.expect("DECLARE")
     if reader.peek().key in ("CURSOR", "SCROLL", "INSENSITIVE"):
-        raise unsupported("DECLARE of a cursor")
+        raise unsupported("DECLARE ... CURSOR")
     variables = []
     while True:
         name = reader.variable()
@@ -27,7 +27,7 @@ def parse_declare(reader: Reader) -> Statement:
         if reader.accept("TABLE"):
             return st.DeclareTable(line, parse_table_variable(reader, name))
         if reader.at("CURSOR"):
-            raise unsupported("DECLARE of a cursor variable")
+            raise unsupported("a cursor variable")
         kind = reader.type()
         value = parse_expression(reader, ",") if reader.accept("=") else None
         variables.append((name, kind, value))
@@ -45,6 +45,8 @@ def parse_set(reader: Reader) -> Statement:
     if reader.here.kind == VARIABLE:
         name = reader.variable()
         operator = reader.advance().key
+        if reader.at("CURSOR"):
+            raise unsupported("a cursor variable")
         value = parse_expression(reader)
         if operator in _COMPOUND:
             text = f"SELECT {name} {_COMPOUND[operator]} ({value.text.removeprefix('SELECT ')})"

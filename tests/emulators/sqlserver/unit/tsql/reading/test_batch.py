@@ -50,16 +50,54 @@ def test_statements_end_where_the_next_one_begins(sql: str, expected: list[str])
         ("/* x", 113),
         ("UPDATE t SET", 102),
         ("SELECT 1 GO_ON SELECT 2 FROM WHERE", 156),
-        ("GOTO x", 50001),
-        ("DECLARE @t CURSOR", 50001),
         ("MERGE t USING u ON 1 = 1 WHEN MATCHED THEN DELETE", 10713),
-        ("CREATE TABLE t (a int REFERENCES u (a) ON DELETE CASCADE)", 50001),
+        ("CREATE TRIGGER r ON t AFTER INSERT AS SELECT 1", 111),
     ],
 )
-def test_what_is_wrong_or_unsupported_is_refused_before_anything_runs(sql: str, number: int) -> None:
+def test_what_is_wrong_is_refused_before_anything_runs(sql: str, number: int) -> None:
     with pytest.raises(SqlError) as refused:
         parse_batch("SELECT 1 " + sql if number != 156 else sql)
     assert refused.value.number == number
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "GOTO x",
+        "DECLARE @t CURSOR",
+        "DECLARE c SCROLL CURSOR FOR SELECT 1 UNION ALL SELECT 2 FOR UPDATE OF a",
+        "FETCH NEXT FROM c INTO @a, @b",
+        "CREATE TABLE t (a int REFERENCES u (a) ON DELETE CASCADE ON UPDATE SET NULL, b int)",
+        "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES u (a) ON UPDATE SET DEFAULT ON DELETE CASCADE",
+        "ALTER TABLE t SET (SYSTEM_VERSIONING = OFF)",
+        "ALTER DATABASE d MODIFY FILE (NAME = x, SIZE = 5MB)",
+        "BULK INSERT t FROM 'x' WITH (FIRSTROW = 2)",
+        "INSERT TOP (1) INTO t (a) VALUES (1)",
+        "UPDATE t SET @a = b = CASE WHEN 1 = 1 THEN 2 END WHERE c = 3",
+        "MERGE TOP (1) INTO t USING u ON t.a = u.a WHEN MATCHED THEN UPDATE SET a = 1 WHEN NOT MATCHED THEN INSERT (a) VALUES (1);",
+        "DROP SYNONYM IF EXISTS s",
+        "SELECT a FROM OPENJSON('[]') WITH (a int '$.a')",
+        "SELECT a FROM t WHERE CONTAINS(a, 'x')",
+        "IF EXISTS (SELECT 1 FROM t WHERE FREETEXT(a, 'x')) SELECT 1 ELSE SELECT 2",
+        "WHILE CONTAINS(a, 'x') BREAK",
+        "BEGIN DISTRIBUTED TRANSACTION x",
+        "DECLARE @v sql_variant",
+        "WAITFOR (RECEIVE TOP (1) * FROM q), TIMEOUT 5",
+        "EXECUTE AS USER = 'x'",
+        "OPEN SYMMETRIC KEY k DECRYPTION BY CERTIFICATE c",
+    ],
+)
+def test_what_is_not_supported_is_one_statement_that_fails_when_it_is_reached(sql: str) -> None:
+    assert kinds(f"PRINT 'x' {sql} PRINT 'y'") == ["Print", "Refused", "Print"]
+    (branch,) = parse_batch(f"IF 1 = 0 BEGIN {sql} END ELSE PRINT 'x'")
+    assert isinstance(branch, st.If)
+    assert isinstance(branch.then, st.Block)
+    assert [type(inner) for inner in branch.then.body] == [st.Refused]
+
+
+def test_a_module_takes_the_rest_of_its_batch_and_a_label_nothing() -> None:
+    assert kinds("CREATE PROCEDURE p AS SELECT 1 SELECT 2") == ["Refused"]
+    assert kinds("SELECT 1 again: SELECT 2") == ["Select", "Block", "Select"]
 
 
 def test_statements_that_differ_in_compared_values_share_their_text() -> None:

@@ -1,0 +1,195 @@
+"""Binds the names of a batch before any statement of it runs, as SQL Server compiles it: a column that a table does not have fails
+all of it, a table that is not there fails when its statement is reached.
+
+Knows which errors are of that kind; finds names through the session's runner, whose plans are kept for the statements themselves.
+Stops at USE: what follows is about another database. Refuses nothing that a statement would not refuse by itself.
+Source: https://learn.microsoft.com/sql/relational-databases/stored-procedures/create-a-stored-procedure (deferred name resolution)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from emulators.sqlserver.engine.queries.names import SessionNames
+from emulators.sqlserver.engine.session_ports import StatementSession
+from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.tsql.errors import invalid_column
+from emulators.sqlserver.tsql.planning.plans import Source
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.statements import Name, Statement
+from emulators.sqlserver.tsql.reading.trees import parse_query
+
+_COMPILED = frozenset((137, 207, 209, 4104))
+_KEPT, _LONGEST = 256, 4000
+"""Batches that are remembered, and how long they may be: longer ones carry their data along and never come again."""
+
+
+class Binding:
+    """The batches of one session. `_bound`: those that were found good, under the catalogs that they were held against."""
+
+    def __init__(self, session: StatementSession) -> None:
+        self._session = session
+        self._bound: set[object] = set()
+
+    def bind(self, sql: str, statements: Sequence[Statement]) -> None:
+        """Raises SqlError 137, 207, 209, 4104. A single statement fails by itself, before it does anything."""
+        if not statements or (len(statements) == 1 and type(statements[0]) not in _FLOW):
+            return
+        session = self._session
+        database = session.current()
+        version = database.catalog_for(session).version
+        key = (sql, session.rights_key(), database.database_id, version, session.private_versions(), *session.variables)
+        if key in self._bound:
+            return
+        before = dict(session.variables)
+        try:
+            _Walk(session).all(statements)
+        except SqlError as error:
+            session.last_error = error.number
+            raise
+        finally:
+            session.variables = before
+        if len(sql) <= _LONGEST:
+            if len(self._bound) >= _KEPT:
+                self._bound.clear()
+            self._bound.add(key)
+
+
+class _Walk:
+    """One pass over a batch. `_ended`: USE was met, behind which names mean something else. `_compiled`: the errors that count."""
+
+    def __init__(self, session: StatementSession) -> None:
+        self._session = session
+        self._ended = False
+        self._compiled = _COMPILED
+
+    def all(self, statements: Iterable[Statement]) -> None:
+        for statement in statements:
+            self._one(statement)
+
+    def _one(self, statement: Statement) -> None:
+        handler = _HANDLERS.get(type(statement))
+        if handler is not None and not self._ended:
+            handler(self, statement)
+
+    def _try(self, line: int, fragment: Fragment, bind: Callable[[], object]) -> None:
+        try:
+            bind()
+        except SqlError as error:
+            if error.number not in self._compiled or self._is_deferred(fragment):
+                return
+            error.line = line if error.line == 1 else error.line
+            raise
+
+    def _is_deferred(self, fragment: Fragment) -> bool:
+        """Whether a table of the query is not there: then none of its names is bound yet."""
+        names = SessionNames(self._session)
+        try:
+            tree = parse_query(fragment.text)
+            own = {names.fold(found.alias) for found in tree.find_all(exp.CTE)}
+            for table in tree.find_all(exp.Table):
+                parts = tuple(part.name for part in table.parts)
+                if len(parts) == 1 and names.fold(parts[0]) in own:
+                    continue
+                if isinstance(table.this, exp.Anonymous) or (names.source(parts) is None and names.view(parts) is None):
+                    return True
+        except SqlError:
+            return True
+        return False
+
+    def _query(self, line: int, fragment: Fragment | None, sent: bool = False) -> None:
+        if fragment is not None:
+            self._try(line, fragment, lambda: self._session.runner.plan(fragment, sent=sent))
+
+    def _columns(self, line: int, table: Name, columns: Iterable[str]) -> None:
+        """Of the table that INSERT writes to. Raises 207."""
+        try:
+            source = SessionNames(self._session).source(table)
+        except SqlError:
+            return
+        if source is None or source.view:
+            return
+        try:
+            self._known(source, columns)
+        except SqlError as error:
+            error.line = line
+            raise
+
+    def _known(self, source: Source, columns: Iterable[str]) -> None:
+        fold = self._session.current().fold
+        known = {fold(column.name) for column in source.columns}
+        for column in columns:
+            if fold(column) not in known:
+                raise invalid_column(column)
+
+    # -- the statements
+
+    def _block(self, statement: st.Block) -> None:
+        self.all(statement.body)
+
+    def _if(self, statement: st.If) -> None:
+        self._query(statement.line, statement.condition)
+        self._one(statement.then)
+        if statement.otherwise is not None:
+            self._one(statement.otherwise)
+
+    def _while(self, statement: st.While) -> None:
+        self._query(statement.line, statement.condition)
+        self._one(statement.body)
+
+    def _tried(self, statement: st.TryCatch) -> None:
+        self.all((*statement.body.body, *statement.handler.body))
+
+    def _use(self, statement: st.Use) -> None:
+        self._ended = True
+
+    def _refused(self, statement: st.Refused) -> None:
+        """What it would have declared is not known."""
+        self._compiled -= {137}
+
+    def _declare(self, statement: st.Declare) -> None:
+        for name, kind, value in statement.variables:
+            self._query(statement.line, value)
+            self._session.variables[name] = (kind, None)
+
+    def _set(self, statement: st.SetVariable | st.Print) -> None:
+        self._query(statement.line, statement.value)
+
+    def _select(self, statement: st.Select) -> None:
+        self._query(statement.line, statement.query, not statement.assigns and not statement.into)
+
+    def _insert(self, statement: st.Insert) -> None:
+        self._columns(statement.line, statement.table, statement.columns or ())
+        self._query(statement.line, statement.query)
+
+    def _update(self, statement: st.Update | st.Delete) -> None:
+        query = statement.query
+
+        def bind() -> None:
+            _, source = self._session.runner.plan_rows(query, statement.target, statement.has_from)
+            if isinstance(statement, st.Update):
+                self._known(source, [name for name, _ in statement.columns])
+
+        self._try(statement.line, query, bind)
+
+
+_FLOW = (st.Block, st.If, st.While, st.TryCatch)
+_HANDLERS: dict[type[Statement], Callable[[_Walk, Any], None]] = {
+    st.Block: _Walk._block,
+    st.If: _Walk._if,
+    st.While: _Walk._while,
+    st.TryCatch: _Walk._tried,
+    st.Use: _Walk._use,
+    st.Refused: _Walk._refused,
+    st.Declare: _Walk._declare,
+    st.SetVariable: _Walk._set,
+    st.Print: _Walk._set,
+    st.Select: _Walk._select,
+    st.Insert: _Walk._insert,
+    st.Update: _Walk._update,
+    st.Delete: _Walk._update,
+}
