@@ -40,6 +40,10 @@ log = structlog.get_logger("spark")
 
 END_SECONDS = 1.0
 """How long a JVM may take to end after its standard input; usually it ends at once."""
+_LOOK = 0.02
+"""Seconds between two looks whether it listens."""
+_LAST_SECONDS = 1.0
+"""For the last lines of one that has ended; a process that it has left behind may hold its output open."""
 _LOGGED = re.compile(r"(?:ERROR|WARN) [\w.$]+: (.+)")
 _FRAME = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
 _THROWN = re.compile(r"Exception in thread |Caused by: ")
@@ -89,6 +93,7 @@ class Jvm:
         self.given: Path | None = None
         """The archive that this JVM was given, whether or not it could use it."""
         self._grouped = training is None
+        self._relaying: threading.Thread | None = None
         command = self._submit
         if direct:
             with suppress(OSError):  # no folder of jars, for example: Spark's scripts say so
@@ -131,9 +136,24 @@ class Jvm:
             )
         except OSError as error:
             raise PermanentError(f"starting Spark: {error}", hint="Spark needs bash on the path") from error
-        assert process.stdout is not None
-        threading.Thread(target=self._relay, args=(process.stdout,), name="spark-output", daemon=True).start()
+        self._relaying = None
         return process
+
+    def listen(self) -> None:
+        """Pass on what it prints, in a thread. Not from its start on: a process with one thread can be forked. A second call does nothing."""
+        if self._relaying is None:
+            assert self._process.stdout is not None
+            self._relaying = threading.Thread(
+                target=self._relay, args=(self._process.stdout,), name="spark-output", daemon=True
+            )
+            self._relaying.start()
+
+    def awaited(self, seconds: float) -> None:
+        """Wait until PySpark can connect to it, for so long at most, or until it has ended."""
+        self.listen()
+        deadline = time.monotonic() + seconds
+        while not self._told.exists() and self.alive and time.monotonic() < deadline:
+            time.sleep(_LOOK)
 
     @property
     def alive(self) -> bool:
@@ -152,16 +172,18 @@ class Jvm:
 
     def connected(self) -> Any:
         """PySpark's gateway to it, once it listens. Waits as long as it lives. Raises PermanentError when it ends first."""
+        self.listen()
         while not self._told.exists():
             if not self.alive:
                 if self._archive is not None:
                     self._again_without()
                     continue
+                self._heard_out()
                 raise PermanentError(
                     f"starting Spark: its JVM ended with status {self._process.returncode}: {self._last_line()}",
                     hint="check the Java in JAVA_HOME and spark.driver.memory; --log-level debug shows everything that it printed",
                 )
-            time.sleep(0.05)
+            time.sleep(_LOOK)
         self._conf.unlink(missing_ok=True)  # it was read: however this process ends, no secret is left behind
         with self._told.open("rb") as told:
             port, length = struct.unpack("!ii", told.read(8))
@@ -189,6 +211,7 @@ class Jvm:
         with self._guard:
             if not self._ended:
                 self._process = self._popen(self._submit)
+                self.listen()
 
     def kill(self) -> None:
         """Kill it. Python workers on this machine end with it, executors elsewhere a little later."""
@@ -207,6 +230,11 @@ class Jvm:
             self._process.wait(timeout=seconds if self._connected else 0.0)
         except TimeoutExpired:  # it has no state to lose, and a stop has no more time
             self.kill()
+
+    def _heard_out(self) -> None:
+        """It has ended: wait for what it has printed."""
+        if self._relaying is not None:
+            self._relaying.join(_LAST_SECONDS)
 
     def _last_line(self) -> str:
         return final_words(list(self._said))
