@@ -26,10 +26,10 @@ _LAST_LINE_SECONDS = 0.3
 log = structlog.get_logger(__name__)
 
 
-def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Event:
+def stop_on_signals(second: Callable[[], None] = lambda: None, *, parent: bool = True) -> threading.Event:
     """Return an event that the first signal sets. The next one calls `second` and ends the process with status 128 + signal.
 
-    Must be called from the main thread.
+    `parent`: whether the end of the parent sets it as well; otherwise `stop_with_parent` must follow. Must be called from the main thread.
     """
     stop = threading.Event()
     asked = False
@@ -46,9 +46,15 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
     tell_stacks_on_signal()
+    if parent:
+        stop_with_parent(stop)
+    return stop
+
+
+def stop_with_parent(stop: threading.Event) -> None:
+    """Set `stop` when the parent has ended, if it has asked for that. Starts a thread, so that this process cannot be forked any more."""
     if os.environ.pop(PARENT, None):
         threading.Thread(target=_stop_with_stdin, args=(stop,), name="parent", daemon=True).start()
-    return stop
 
 
 @dataclass(slots=True)
