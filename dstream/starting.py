@@ -120,27 +120,29 @@ def started(
     module: str,
     *settings: Any,
     call: str = "run",
-    needs: str | None = None,
     ahead: tuple[str, str] | None = None,
+    alone: str | None = None,
     within: float | None = None,
     **choices: Any,
 ) -> int:
     """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
-    `call`: another function than `run`. `needs`: a module that is imported as well, so that a missing package is reported before anything begins.
-    `ahead`: a module and its function that begins, with the settings, what takes long; `run` gets its result as `ahead`. It comes before the other
-    imports. `within`: seconds from that event until the process is ended, whatever it still does.
+    `call`: another function than `run`. `ahead`: a module and its function that begins, with the settings, what takes long; `run` gets its result
+    as `ahead`. It comes before the other imports. `alone`: a function of the module that forks this process, and so is called with the settings and
+    `ahead` while there is no thread; `run` gets its result as `first`. `within`: seconds from that event until the process is ended, whatever it
+    still does.
     """
-    from dstream.signals import ended_within, stop_on_signals
+    from dstream.signals import ended_within, stop_on_signals, stop_with_parent
 
     # Before the import, which takes a second: a signal meanwhile must already be a clean stop.
-    stop = stop_on_signals()
+    stop = stop_on_signals(parent=False)
     with nullcontext() if within is None else ended_within(within, stop):
         if ahead is not None:
             choices["ahead"] = getattr(imported(ahead[0]), ahead[1])(*settings)
         function = getattr(imported(module), call)
-        if needs is not None:
-            imported(needs)
+        if alone is not None:
+            choices["first"] = getattr(imported(module), alone)(*settings, choices["ahead"])
+        stop_with_parent(stop)
         return int(function(*settings, stop=stop, **choices))
 
 

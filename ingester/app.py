@@ -1,7 +1,8 @@
 """Settings to a running ingester, on Spark or (`provide`) in threads of this process; `worker.py` does the same where slices are drained.
 
 Spark starts first, because that takes seconds of another core. Database, offsets, locks and queue are tried meanwhile, in this order: a wrong
-password still fails at once, and ends what has begun. A cluster is asked for executors last: a start that fails again and again asks for none.
+password still fails at once, and ends what has begun. Slices need not wait for a local Spark: until it is there, a process forked from this one
+runs them. A cluster is asked for executors last: a start that fails again and again asks for none.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import structlog
 
 from common.bus.ports import QueueNeed
-from common.buses import bus_of
+from common.buses import bus_of, module_of
 from common.clock import steady, unix
 from common.cores import usable_cores
-from common.errors import PermanentError
 from common.names import TRANSACTIONS, TableName
 from common.observability.tracing import variables
 from ingester.destination import destination_of
@@ -42,6 +43,8 @@ from ingester.observation import observed
 from ingester.offsets import TakenOffsets
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
+from ingester.spark.first.child import Child, forked
+from ingester.spark.first.hand_over import HandOver, answered
 from ingester.spark.launched import Launched, launched
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.connection import Connection
@@ -72,6 +75,8 @@ _PROVIDER_STOPS = 4.0
 _LOOK = 60.0
 """Seconds that a statement may take which looks where the next chunks of a snapshot end."""
 
+_JVM_SECONDS = 5.0
+"""After which PySpark is imported although the JVM does not listen yet."""
 _SCANS_APART = 0.1
 """The fewest seconds from one scan of the log to the next."""
 _NO_TABLE = 5.0
@@ -87,19 +92,32 @@ Engine = Callable[[IngesterSettings], AbstractContextManager[Begun]]
 """What runs slices, with the settings as they were resolved. It starts when its context is opened, and ends with it."""
 
 
+def forked_place(settings: IngesterSettings, ahead: Launched) -> Child | None:
+    """The process for the first slices, if there may be one: with a cluster, nothing of the ingester reads beside it."""
+    if not is_local(settings.spark.master):
+        return None
+    import_module(module_of(settings.queue))
+    return forked(partial(run_bundle, WorkerSettings.of(settings)), ahead.scratch.path / "first-stopping")
+
+
 def run(
     settings: IngesterSettings,
     stop: threading.Event,
     *,
     watched: SettingsWatch = lambda take: nullcontext(),
     ahead: Launched | None = None,
+    first: Child | None = None,
 ) -> int:
-    """Run stage 1 until `stop`. Returns the exit status. `ahead`: the JVM, if it was launched already; it ends with this.
+    """Run stage 1 until `stop`. Returns the exit status. `ahead`: the JVM, if it was launched already. `first`: `forked_place`. Both end with this.
 
     Raises ConfigurationError, and PermanentError or TransientError when it cannot start.
     """
-    with observed(settings, stop) as stats:
-        return _run(settings, stop, stats, partial(_on_spark, stop, ahead), watched)
+    try:
+        with observed(settings, stop) as stats:
+            return _run(settings, stop, stats, partial(_on_spark, stop, ahead, first=first), watched)
+    finally:
+        if first is not None:
+            first.kill()
 
 
 def provide(settings: ProviderSettings, stop: threading.Event, *, descriptor: int) -> int:
@@ -209,18 +227,38 @@ def _scanning(
 
 
 @contextmanager
-def _on_spark(stop: threading.Event, ahead: Launched | None, settings: IngesterSettings) -> Iterator[Begun]:
+def _on_spark(
+    stop: threading.Event, ahead: Launched | None, settings: IngesterSettings, *, first: Child | None = None
+) -> Iterator[Begun]:
     jvm = ahead or launched(settings)
     try:
-        executor, start = _spark(settings, jvm)
+        if first is not None:
+            with closing(HandOver(first, partial(_starts, settings, jvm), stop)) as executor:
+                yield partial(_open, settings, executor)
+            return
+        spark, start = _spark(settings, jvm)
         if local := is_local(settings.spark.master):
             start()
-        try:
-            yield partial(_begun, stop, settings, executor, None if local else start)
-        finally:
-            executor.close()
+        with closing(spark):
+            yield partial(_begun, stop, settings, spark, None if local else start)
     finally:
         jvm.close()
+
+
+def _starts(settings: IngesterSettings, jvm: Launched) -> SparkExecutor:
+    """In a thread. PySpark's import would take the interpreter from the start's other steps, and is of no use before the JVM listens."""
+    jvm.jvm.awaited(_JVM_SECONDS)
+    executor, start = _spark(settings, jvm)
+    start()
+    return executor
+
+
+@contextmanager
+def _open(settings: IngesterSettings, executor: HandOver) -> Iterator[Executor]:
+    _open_queue(settings)
+    executor.check()  # a start that has failed by now never takes a lock
+    with closing(executor):
+        yield executor
 
 
 def _spark(settings: IngesterSettings, jvm: Launched) -> tuple[SparkExecutor, Callable[[], None]]:
@@ -242,9 +280,7 @@ def _begun(
         _open_queue(settings)
         if start is not None:
             start()
-        lacking = executor.started(stop)
-        if lacking is not None:
-            raise PermanentError(f"starting on Spark: {lacking}")
+        answered(executor, stop)
         yield executor
     finally:
         executor.close()

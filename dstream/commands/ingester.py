@@ -18,7 +18,7 @@ def ingester(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_for
     return started(
         "ingester.app",
         settings,
-        needs="ingester.spark.executor",
         ahead=("ingester.spark.launched", "launched"),
+        alone="forked_place",
         watched=watched,
     )

@@ -43,7 +43,7 @@ FirstTask = Callable[[], Any]
 """Runs in a Python worker before anything else. Its result must be picklable."""
 
 START_SECONDS, CLUSTER_START_SECONDS = 120.0, 240.0
-"""For the JVM, the first executor and its first Python worker. No lock is held yet, and a machine of a cluster may have to load an image.
+"""For the JVM, the first executor and its first Python worker. With a cluster no lock is held yet; its machine may have to load an image.
 Spark itself gives a standalone master 60 s."""
 _LOOK_SECONDS = 5.0
 """Between two checks of the context and its executors."""

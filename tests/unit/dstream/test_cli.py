@@ -26,6 +26,12 @@ from dstream.grouping import GROUPS
 from tests.unit.dstream.test_config import ENVIRON, GOLDEN, ROOT, SECRET
 
 STOP = threading.Event()
+STAGE = types.SimpleNamespace(
+    launched=lambda settings: None,
+    forked_place=lambda settings, ahead: None,
+    run=lambda settings, stop, **later: 0,
+)
+"""In the place of each module of a stage."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +80,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, run: Callable[..., An
     made.__dict__["run"] = run
     monkeypatch.setitem(sys.modules, module, made)
     if module == "ingester.app":
+        made.__dict__["forked_place"] = lambda settings, ahead: None
         monkeypatch.setattr("ingester.spark.launched.launched", lambda settings: None)
 
 
@@ -251,7 +258,7 @@ def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_st
 
     def importing(name: str) -> Any:
         order.append("import")
-        return types.SimpleNamespace(launched=lambda settings: None, run=lambda settings, stop, **later: 0)
+        return STAGE
 
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: order.append("signals") or STOP)  # type: ignore[func-returns-value]
     monkeypatch.setattr("desk.importing.import_module", importing)
@@ -271,9 +278,8 @@ def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_pre
     path = tmp_path / "older.hcl"
     text = Path(existing).read_text(encoding="utf-8")
     path.write_text(text.replace("publisher {", "publisher {\n  sessions = 3", 1), encoding="utf-8")
-    ran = types.SimpleNamespace(launched=lambda settings: None, run=lambda settings, stop, **later: 0)
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: STOP)
-    monkeypatch.setattr("desk.importing.import_module", lambda name: ran)
+    monkeypatch.setattr("desk.importing.import_module", lambda name: STAGE)
     for command in ("ingester", "router"):
         status, _, err = run(command, "-c", str(path), "--log-format", "json")
         told = [line for line in map(json.loads, err.splitlines()) if line["message"] == "setting has a new name"]
