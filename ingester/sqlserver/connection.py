@@ -69,13 +69,15 @@ class Connection:
             return found
 
     def rows_until(
-        self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]
+        self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool] | None
     ) -> tuple[list[list[tuple[Any, ...]]], bool]:
         """The result sets of a batch up to the first row that is `enough`, and whether that is all of it.
 
         Rows are fetched one by one. What the server has not sent yet is cancelled with the next statement (the driver
-        sends an attention), so only fetched rows are in memory.
+        sends an attention), so only fetched rows are in memory. None: all rows are read, which takes less time.
         """
+        if enough is None:
+            return self._result_sets(rendered(sql, parameters)), True
         with self._cursor() as cursor:
             cursor.execute(rendered(sql, parameters))
             found: list[list[tuple[Any, ...]]] = []

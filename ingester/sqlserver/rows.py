@@ -17,6 +17,7 @@ from ingester.change import Change, Operation
 from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.pages.meter import widest
 from ingester.sqlserver.pairing import BEFORE_UPDATE, MASK, META, Pair
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
@@ -47,6 +48,7 @@ class RowReader:
             column for column in instance.columns if columns is None or column.name in columns or column.key_ordinal
         ]
         self.types = frozenset(column.type for column in self._columns)
+        self.widest = widest(self._columns)
         self._names = [column.name for column in self._columns]
         self._unread = [column for column in instance.columns if column.name not in self._names]
         self._converts: list[tuple[int, Convert]] = []

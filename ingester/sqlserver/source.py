@@ -28,7 +28,7 @@ from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.pages.committed import LocalTimes, of_rows, removed
 from ingester.sqlserver.pages.layouts import Layouts, refuse
-from ingester.sqlserver.pages.meter import PAGE_BYTES, Meter
+from ingester.sqlserver.pages.meter import PAGE_BYTES, Enough, Meter
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, positions, refuse_ties
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
@@ -235,7 +235,10 @@ class SqlServerSource:
         try:
             # counted before the low watermark is read, which shows whether cleanup removed any
             before = 0 if self._places is None else self._before(self._places, instance, after)
-            found, told, lowest, seen, whole = self._asked(instance, wanted, query.part)
+            meter = Meter(self._page_bytes, look_ahead=self._by_function)
+            narrow = reader.widest * limit <= self._page_bytes
+            enough = None if narrow else meter.enough
+            found, told, lowest, seen, whole = self._asked(instance, wanted, query.part, enough)
         except DStreamError as error:
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
@@ -266,13 +269,12 @@ class SqlServerSource:
         end = of_changes[-1] if of_changes else None
         return Page(changes, end, full, LogPosition.before(low), instance.columns)
 
-    def _asked(self, instance: ChangeTable, wanted: RowsQuery, part: Part | None) -> _Answer:
+    def _asked(self, instance: ChangeTable, wanted: RowsQuery, part: Part | None, enough: Enough | None) -> _Answer:
         """The rows of a page, and what is read behind them: their commit times before the low watermark, which shows whether
-        cleanup removed any."""
-        meter = Meter(self._page_bytes, look_ahead=self._by_function)
+        cleanup removed any. `enough`: see Connection.rows_until."""
         text, parameters = self._page_text(wanted, part)
         stamp, of_table = self._layouts.question, _stamped(instance)
-        sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
+        sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], enough)
         if whole:
             *page, [[low]], [end] = sets
             found, times = page or ([], [])

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from ingester.source import CapturedColumn
 from ingester.sqlserver.pairing import BEFORE_UPDATE, META, OPERATION
+from ingester.sqlserver.values import LOB_TYPES
 
 PAGE_BYTES: Final = 4 * 2**20
 """How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and
 little of a worker's memory even if each of its threads holds one. A larger row is a page of its own."""
+
+
+Enough = Callable[[Sequence[Any]], bool]
+"""Whether a page ends with a row, the next of its batch."""
+
+
+def widest(columns: Iterable[CapturedColumn]) -> float:
+    """The most bytes that SQL Server keeps of one row's values; infinite where a column has no limit, or none that is known."""
+    return sum((_most(column) for column in columns), 0.0)
+
+
+def _most(column: CapturedColumn) -> float:
+    # text, ntext and image are declared with the length of a pointer.
+    limited = column.length is not None and column.length >= 0 and column.type not in LOB_TYPES
+    return float(column.length or 0) if limited else math.inf
 
 
 class Meter:

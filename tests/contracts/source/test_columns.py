@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from ingester.shape.compiled import compiled
 from ingester.shape.table_shape import TableShape
 from ingester.source import PageQuery, Part, ProbeRequest
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.pages.meter import Enough
 from ingester.task.encode import Encoder
 from ingester.transform import transformed
 from tests.contracts.source.conftest import Places
@@ -82,6 +84,20 @@ def test_columns_that_are_not_asked_for_are_not_selected(place: Place, monkeypat
         read(place, columns)
     assert ["[Bio]" in text for text in texts] == [True, False, True, True]
     assert texts[0] == texts[2] == texts[3], "all columns: the statement without a shape, and one plan of the server"
+
+
+def test_rows_are_counted_only_where_they_can_be_large(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[bool] = []
+    rows_until = Connection.rows_until
+
+    def noting(self: Connection, text: str, parameters: Sequence[object], enough: Enough | None) -> object:
+        counted.append(enough is not None)
+        return rows_until(self, text, parameters, enough)
+
+    monkeypatch.setattr(Connection, "rows_until", noting)
+    seen = [read(place, columns) for columns in (None, ("ID", "Name"))]
+    assert counted == [True, False], "Bio has no limit; a hundred rows without it cannot fill a page"
+    assert [change.position for change in seen[0]] == [change.position for change in seen[1]]
 
 
 def test_a_column_that_cannot_be_read_stops_no_query_that_leaves_it_out(place: Place) -> None:
