@@ -33,6 +33,7 @@ from common.servicebus.connection.links import keep_when_refused
 from common.servicebus.errors import refusal, translated
 from common.servicebus.wire.batches import fill
 from common.servicebus.wire.messages import to_sdk
+from common.servicebus.wire.sections import write_at_once
 
 SEND_TIMEOUT = 15.0
 """Seconds for the broker's answer to one send, less than the 20 s a stop may take."""
@@ -154,7 +155,7 @@ class BusSender:
             # Queues and topics share one address space, so a topic's name works as well. The SDK's keep-alive thread reads frames next to the
             # sender without a lock over its list of deliveries: a delivery lost from that list is never sent and never times out.
             sender = client.get_queue_sender(self._entity, keep_alive=None, socket_timeout=WRITE_TIMEOUT)
-            tend(sender, self._guard)
+            tend(sender, self._guard, attached=write_at_once)
             keep_when_refused(sender)
             try:
                 with (
