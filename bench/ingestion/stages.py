@@ -76,7 +76,9 @@ class _Connection(Connection):
         self._watch = watch
         self.statements: list[str] = []
 
-    def rows_until(self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]) -> Any:
+    def rows_until(
+        self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool] | None
+    ) -> Any:
         self.statements.append(with_literals(sql, parameters))
         with self._watch.during("fetch"):
             return super().rows_until(sql, parameters, enough)
