@@ -87,7 +87,7 @@ class Roster:
             self._schedule.hurry_all(now)
         return [
             self.tables[name]
-            for name in self._schedule.take(self._clock(), ahead=ahead, most=self.portion.size)
+            for name in self._schedule.take(now, ahead=ahead, most=self.portion.size)
             if name in self.tables
         ]
 

@@ -34,10 +34,13 @@ class Rhythm:
     max_poll_interval: float
 
 
-_WELL = (TableOutcome.CHANGED, TableOutcome.MORE, TableOutcome.IDLE)
+_LIVELY = frozenset({TableOutcome.CHANGED, TableOutcome.MORE})
+_WELL = _LIVELY | {TableOutcome.IDLE}
 """Of a table with one of these, nothing but the time of its changes decides when the next look is worth it."""
 _JITTER = 0.1
-"""The fraction of an interval that chance may take off, so that tables do not fall into step. Nothing is ever added."""
+"""The fraction of an interval that chance may take off, so that tables do not fall into step. Nothing is ever added.
+
+While no table changes, as much is taken off that all idle ones do fall into step: a question about any number of them is one then."""
 _FAILED_JITTER = 0.5
 """The same after a failure, so that tables and ingesters that failed together return one by one."""
 _LOCKED_SECONDS = 5.0
@@ -46,7 +49,8 @@ _DEADLY_SECONDS = 60.0
 """The start of a worker costs seconds of processor time, and its death may end other slices."""
 _LEFTOVERS = 64
 """How many entries a line may have beyond twice the waiting tables before it is rebuilt."""
-_LIVELY = frozenset({TableOutcome.CHANGED, TableOutcome.MORE})
+_PHASES = 3600.0
+"""Seconds, many intervals: where the common times of an ingester's idle tables lie among those of other ingesters is left to chance."""
 _WAITED = 0.2
 """Seconds after which tables that rest are looked at together with others."""
 _PASS_SECONDS = 0.05
@@ -118,6 +122,7 @@ class Schedule:
         self._backing_off: set[TableName] = set()
         self._due_at: dict[TableName, float] = {}
         self._order = 0
+        self._phase: float | None = None
 
     def add(self, table: TableName, rhythm: Rhythm, now: float) -> None:
         """`table` is due at once."""
@@ -131,11 +136,25 @@ class Schedule:
         self._intervals[table] = interval
         (self._changing.add if outcome in _LIVELY else self._changing.discard)(table)
         (self._backing_off.discard if outcome in _WELL else self._backing_off.add)(table)
+        if outcome is TableOutcome.IDLE and not self._changing:
+            self._looked.pop(table, None)
+            self._push(table, self._in_step(now + interval, interval))
+            return
         jitter = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
         looked = self._looked.pop(table, now)
         # The time that changes take to be sent delays no later look.
         since = looked if outcome is TableOutcome.CHANGED else now
         self._push(table, max(now, since + jittered(interval, jitter, self._chance)))
+
+    def _in_step(self, due: float, interval: float) -> float:
+        """When an idle table is due that need not be looked at before `due`: at a multiple of its interval, or a tenth closer to one.
+
+        So after a few looks one question is about all idle tables, however they were due at first. Multiples of an interval are multiples of
+        its divisors, so most tables with other intervals are due with them.
+        """
+        if self._phase is None:
+            self._phase = _PHASES * self._chance()
+        return due - min((due - self._phase) % interval, interval * _JITTER)
 
     def take(self, now: float, *, ahead: float = 0.0, most: int | None = None) -> list[TableName]:
         """The tables that are due, longest due first, and with them those that are due within the next `ahead` seconds.

@@ -1078,7 +1078,7 @@ def test_a_table_whose_slice_is_under_way_keeps_its_lock_though_the_driver_lost_
 def test_a_slice_that_waited_for_a_slot_starts_with_what_its_lease_is_worth_then() -> None:
     world = World(shared=True)
     world.at(30, lambda: world.commit(2))
-    world.run(60)
+    world.run(120)
     [todo] = [todo for bundle in world.executor.bundles for todo in bundle]
     assert todo.lease_seconds is not None
     assert todo.send_before is not None

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -197,9 +199,9 @@ def busy_beside_idle(count: int) -> tuple[Schedule, list[TableName]]:
     for table in (PERSONS, *idle):
         schedule.add(table, RHYTHM, 0.0)
     schedule.take(0.0)
+    schedule.put(PERSONS, TableOutcome.CHANGED, now=0.0)
     for table in idle:
         schedule.put(table, TableOutcome.IDLE, now=-0.1)
-    schedule.put(PERSONS, TableOutcome.CHANGED, now=0.0)
     return schedule, idle
 
 
@@ -274,3 +276,66 @@ def test_a_table_that_is_hurried_again_and_again_keeps_its_turn() -> None:
             schedule.put(table, TableOutcome.CHANGED, now)
     else:
         pytest.fail("it never had its turn")
+
+
+def _looks(
+    schedule: Schedule, seconds: float, *, ahead: float, takes: float = 0.05
+) -> tuple[list[float], dict[TableName, list[float]]]:
+    """When idle tables are looked at, and when each is, for so many seconds from 1000 on; a look at all takes `takes`."""
+    passes, of = [], dict[TableName, list[float]]()
+    now = 1000.0
+    while (due := schedule.next_due()) is not None and due < 1000 + seconds:
+        now = max(now, due)
+        taken = schedule.take(now, ahead=ahead)
+        passes.append(now)
+        for number, table in enumerate(taken, 1):
+            of.setdefault(table, []).append(now)
+            schedule.put(table, TableOutcome.IDLE, now + takes * number / len(taken))
+        now += takes
+    return passes, of
+
+
+def _gaps(times: list[float]) -> list[float]:
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
+@pytest.mark.parametrize("takes", [0.0, 0.05, 0.2])
+def test_idle_tables_come_together_and_one_question_is_about_all_of_them(takes: float) -> None:
+    chance = Random(7)
+    schedule = Schedule(chance.random)
+    tables = [TableName("dbo", f"T{number}") for number in range(500)]
+    for table in tables:
+        schedule.add(table, Rhythm(5.0, 5.0), now=1000 + 5 * chance.random())
+    passes, of = _looks(schedule, 200, ahead=0.1, takes=takes)
+    assert sum(at > 1100 for at in passes) <= 100 / 4.5 + 1
+    assert of.keys() == set(tables)
+    gaps = [gap for times in of.values() for gap in _gaps(times)]
+    assert min(gaps) >= 4.5 - 0.1 - 1e-6
+    assert max(gaps) <= 5 + takes + 1e-6
+
+
+def test_idle_tables_of_many_intervals_are_never_late_and_at_most_a_tenth_early() -> None:
+    chance = Random(8)
+    schedule = Schedule(chance.random)
+    slowest = {TableName("dbo", f"T{number}"): 1.0 + number % 60 for number in range(300)}
+    for table, most in slowest.items():
+        schedule.add(table, Rhythm(most, most), now=1000 + most * chance.random())
+    _, of = _looks(schedule, 300, ahead=0.1, takes=0.01)
+    for table, most in slowest.items():
+        for gap in _gaps(of[table]):
+            assert most * 0.9 - 0.1 - 1e-6 <= gap <= most + 0.01 + 1e-6
+
+
+def test_idle_tables_stay_apart_while_another_one_changes() -> None:
+    schedule = Schedule(lambda: 0.0)
+    active = TableName("dbo", "Active")
+    for table in (active, PERSONS):
+        schedule.add(table, Rhythm(5.0, 5.0), now=0.3)
+    schedule.take(0.3)
+    schedule.put(active, TableOutcome.CHANGED, now=0.3)
+    schedule.put(PERSONS, TableOutcome.IDLE, now=0.3)
+    assert schedule.take(5.3) == [active]
+    schedule.put(active, TableOutcome.IDLE, now=5.3)
+    assert schedule.take(5.3) == [PERSONS]
+    schedule.put(PERSONS, TableOutcome.IDLE, now=5.3)
+    assert schedule.next_due() == 10
