@@ -116,7 +116,8 @@ class Dispatcher:
         self._stamped = stamped
         self._clock = clock
         self._threads = Threads("bundle")
-        self._reports: queue.SimpleQueue[tuple[int, Sequence[SliceResult], bool]] = queue.SimpleQueue()
+        # No SimpleQueue: after a signal whose handler takes long its wait has no end (Python 3.11, 3.12).
+        self._reports: queue.Queue[tuple[int, Sequence[SliceResult], bool]] = queue.Queue()
         """(bundle, results, whether they are all)"""
         self._quick: list[Slice] = []
         self._backlogs: list[Slice] = []

@@ -71,7 +71,7 @@ class _Start:
     """Which outputs a start still waits for, and what it heard of the others."""
 
     left: set[str]
-    heard: queue.SimpleQueue[tuple[str, DStreamError | None]] = field(default_factory=queue.SimpleQueue)
+    heard: queue.Queue[tuple[str, DStreamError | None]] = field(default_factory=queue.Queue)
     guard: threading.Lock = field(default_factory=threading.Lock)
 
 

@@ -14,7 +14,7 @@ PRODUCT = ("dstream", "desk", "ingester", "router", "common")
 LINES_OF_A_MODULE, LINES_OF_A_FUNCTION, MODULES_OF_A_FOLDER = 400, 50, 20
 
 
-def _modules() -> list[Path]:
+def modules() -> list[Path]:
     return [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
 
 
@@ -27,7 +27,7 @@ def _functions(module: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_no_module_is_longer_than_the_limit() -> None:
-    lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in _modules()}
+    lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
     assert len(lines) > 100
     assert {name: count for name, count in lines.items() if count > LINES_OF_A_MODULE} == {}
 
@@ -41,6 +41,6 @@ def test_no_function_is_longer_than_the_limit(package: str) -> None:
 
 def test_no_folder_has_more_modules_than_the_limit() -> None:
     """`__init__.py` is none."""
-    folders = Counter(str(path.parent.relative_to(ROOT)) for path in _modules() if path.name != "__init__.py")
+    folders = Counter(str(path.parent.relative_to(ROOT)) for path in modules() if path.name != "__init__.py")
     assert {"common", "ingester/driver"} <= folders.keys()
     assert {folder: count for folder, count in folders.items() if count > MODULES_OF_A_FOLDER} == {}

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -384,3 +387,24 @@ def test_a_part_of_a_stride_says_nothing_of_its_table() -> None:
     dying = Dying()
     troubles = [dying.turn(PERSONS, part=Part(1, 0, 2, ("ID",), 9))[PERSONS] for _ in range(2 * DEATHS)]
     assert set(troubles) == {Trouble.WORKER_LOST}
+
+
+def test_a_signal_that_takes_longer_than_a_wait_does_not_make_it_endless() -> None:
+    """As a stop's, or the one that writes the stacks: up to Python 3.12, `SimpleQueue.get` waits for ever after it."""
+    executor = ThreadExecutor(
+        Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: UnixTime(0.0)), slots=1
+    )
+    dispatcher = Dispatcher(executor, lambda todo: todo)
+    handled: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        time.sleep(0.4)
+        handled.append(number)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        while not handled:
+            assert dispatcher.results(timeout=0.3) == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
