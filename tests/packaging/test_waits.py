@@ -8,7 +8,7 @@ import re
 
 from tests.packaging.test_limits import ROOT, modules
 
-_SIMPLE, _BOUNDED = re.compile(r"\bSimpleQueue\b"), re.compile(r"\.get\((True|block=|timeout=)")
+_SIMPLE, _BOUNDED = re.compile(r"\bSimpleQueue[\[(]"), re.compile(r"\.get\((True|block=|timeout=)")
 
 
 def test_no_module_waits_for_a_simple_queue_with_a_deadline() -> None:
