@@ -76,8 +76,8 @@ _GO_ON = frozenset(
 """Errors that end the statement only, XACT_ABORT being OFF."""
 _PROCEDURE_ERRORS = range(22800, 23000)
 """Change Data Capture reports these with RAISERROR, which ends nothing by itself."""
-_ROLL_BACK = frozenset((241, 242, 245, 248, 8114, 8169, 3960))
-"""Conversion errors end the batch and the transaction."""
+_ROLL_BACK = frozenset((241, 242, 245, 248, 8114, 8169, 1205, 3960))
+"""Conversion errors, deadlocks and conflicts of updates end the batch and the transaction."""
 _TERMINATED = frozenset((515, 547, 2601, 2627, 2628, 8115, 8134, 8152, 220))
 _BINDING = frozenset((207, 208, 209, 4104, 4121))
 """Names are bound when a statement runs; a TRY block does not catch these errors of its own level."""
@@ -323,7 +323,7 @@ class Interpreter:
         if statement.into:
             yield from self._select_into(statement)
             return
-        plan, link, cursor = session.runner.open(statement.query, statement.locks, sent=True)
+        plan, link, cursor = session.runner.open(statement.query, sent=True)
         session.stream = RowStream(link, cursor, session.cancelled, plan.later)
         if self._tries:
             rows = list(session.stream.rows())
@@ -355,7 +355,7 @@ class Interpreter:
     def _assign(self, statement: st.Select) -> Iterator[Event]:
         """The last row wins; no row leaves the variables alone."""
         session = self.session
-        plan, link, cursor = session.runner.open(statement.query, statement.locks)
+        plan, link, cursor = session.runner.open(statement.query)
         stream = RowStream(link, cursor, session.cancelled)
         last = None
         for last in stream.rows():  # noqa: B007 - the last row is what counts

@@ -1,21 +1,78 @@
-"""The writer lock of a database: one owner at a time, whatever thread speaks for it. Knows no SQLite."""
+"""The writer lock of a database, waits for it and for what its tables are held by, and who of those that wait in a circle gives up.
+
+One owner at a time has the lock, whatever thread speaks for it. Knows no SQLite. Who waits says for whom: a circle of them is a deadlock,
+which ends with error 1205 for the one that has done the least, as SQL Server ends it. Application locks are not looked at.
+Source: https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-locking-and-row-versioning-guide (Deadlocks)
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Protocol, runtime_checkable
 
 from emulators.sqlserver import turns
 from emulators.sqlserver.results import Cancel
-from emulators.sqlserver.tsql.errors import lock_timeout
+from emulators.sqlserver.tsql.errors import deadlock_victim, lock_timeout
 
 CANCEL_CHECK = 0.05
-"""Seconds between two looks at whether the client has gone."""
+"""Seconds between two looks at whether the client has gone, and whether those who wait are a circle."""
+Blockers = Callable[[], Collection[object]]
+"""Those that have to end something first; empty when there is nothing to wait for."""
 
 
 class Cancelled(Exception):
     """The client sent an ATTENTION or went away while a statement waited."""
+
+
+@runtime_checkable
+class Victim(Protocol):
+    """Who can be chosen to give up."""
+
+    @property
+    def session_id(self) -> int: ...
+
+    def work(self) -> int:
+        """How much would be rolled back."""
+        ...
+
+
+class _Waits:
+    """Who waits for whom, in all databases of the process."""
+
+    def __init__(self) -> None:
+        self._blockers: dict[object, Blockers] = {}
+
+    def begin(self, owner: object, blockers: Blockers) -> None:
+        self._blockers[owner] = blockers
+
+    def end(self, owner: object) -> None:
+        self._blockers.pop(owner, None)
+
+    def gives_up(self, owner: object) -> bool:
+        """Whether `owner` waits in a circle, and is the one of it that has done the least."""
+        circle = self._circle(owner)
+        victims = [each for each in circle if isinstance(each, Victim)]
+        return bool(victims) and min(victims, key=lambda each: (each.work(), -each.session_id)) is owner
+
+    def _circle(self, owner: object) -> list[object]:
+        """Everyone on a way from `owner` back to it; empty without one."""
+        paths: list[list[object]] = [[owner]]
+        seen: set[int] = set()
+        while paths:
+            path = paths.pop()
+            blockers = self._blockers.get(path[-1])
+            for other in blockers() if blockers is not None else ():
+                if other is owner:
+                    return path
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    paths.append([*path, other])
+        return []
+
+
+_waits = _Waits()
 
 
 class WriterLock:
@@ -29,25 +86,58 @@ class WriterLock:
         return self._owner is owner
 
     def acquire(self, owner: object, timeout: float | None, cancelled: Cancel) -> None:
-        """Waits `timeout` seconds at most, None without end. Raises SqlError 1222, Cancelled."""
+        """Waits `timeout` seconds at most, None without end. Raises SqlError 1205, 1222, Cancelled."""
         with self._changed:
-            self._wait_while(lambda: self._owner is not None, timeout, cancelled)
+            self._wait_while(owner, lambda: () if self._owner is None else (self._owner,), timeout, cancelled)
             self._owner = owner
 
-    def wait_while(self, busy: Callable[[], bool], timeout: float | None, cancelled: Cancel) -> None:
-        """The same without taking the lock; `busy` is asked whenever the lock was released."""
+    def wait_while(
+        self,
+        owner: object,
+        blockers: Blockers,
+        timeout: float | None,
+        cancelled: Cancel,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """The same without taking the lock; `blockers` is asked whenever something was released. `then` runs before anybody else."""
         with self._changed:
-            self._wait_while(busy, timeout, cancelled)
+            self._wait_while(owner, blockers, timeout, cancelled)
+            if then is not None:
+                then()
 
-    def _wait_while(self, busy: Callable[[], bool], timeout: float | None, cancelled: Cancel) -> None:
+    def unless(self, blockers: Blockers, then: Callable[[], None]) -> bool:
+        """`then`, before anybody else can do anything, and without a wait: False when there are blockers."""
+        with self._changed:
+            if blockers():
+                return False
+            then()
+            return True
+
+    def released(self, act: Callable[[], None]) -> None:
+        """Release something, and let those who wait look again."""
+        with self._changed:
+            act()
+            self._changed.notify_all()
+
+    def _wait_while(self, owner: object, blockers: Blockers, timeout: float | None, cancelled: Cancel) -> None:
+        if not blockers():
+            return
         deadline = None if timeout is None else time.monotonic() + timeout
-        while busy():
-            left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
-            if left <= 0:
-                raise lock_timeout()
-            turns.give_up()
-            if not self._changed.wait(left) and cancelled():
-                raise Cancelled
+        _waits.begin(owner, blockers)
+        try:
+            while blockers():
+                left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
+                if left <= 0:
+                    raise lock_timeout()
+                turns.give_up()
+                if self._changed.wait(left):
+                    continue
+                if cancelled():
+                    raise Cancelled
+                if _waits.gives_up(owner):
+                    raise deadlock_victim(owner.session_id if isinstance(owner, Victim) else 0)
+        finally:
+            _waits.end(owner)
 
     def release(self, owner: object) -> None:
         with self._changed:

@@ -21,7 +21,9 @@ from emulators.sqlserver.engine.row_stream import Row, RowStream
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.engine.store.kept_locks import Kept
 from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.engine.store.table_locks import Change
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.lowering import OutputShape
@@ -121,22 +123,53 @@ class DatabaseAccess(Protocol):
         ...
 
 
+class Locks(Protocol):
+    """What is waited for and kept. Everything that waits raises 1205, 1222, Cancelled."""
+
+    def await_tables(self, tables: Collection[StoredTable]) -> None:
+        """Wait while other sessions hold exclusive locks on whole tables."""
+        ...
+
+    def keep(self, plan: Plan) -> Sequence[Kept]:
+        """The locks that a reader of the plan's tables keeps until its transaction ends; those that are new."""
+        ...
+
+    def let_go(self, kept: Sequence[Kept]) -> None: ...
+
+    def changed_by_others(self, tables: Collection[StoredTable]) -> Mapping[str, Collection[int]]:
+        """Row numbers that other open transactions hold, by table."""
+        ...
+
+    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
+        """Wait until the transaction ends that has changed rows of `held`."""
+        ...
+
+    def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
+        """Wait while the last row of a table is not committed."""
+        ...
+
+
 class Connections(Protocol):
     """Which connection of SQLite a statement uses, and what it waits for first."""
 
     @property
     def cancelled(self) -> Cancel: ...
 
-    def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
-        """Raises 1222, 3952."""
+    @property
+    def locks(self) -> Locks: ...
+
+    def read_link(self, database: StoredDatabase, touched: bool) -> Link:
+        """Raises 3952."""
         ...
 
-    def writing(self, database: StoredDatabase) -> AbstractContextManager[Link]:
-        """One writing statement: atomic; outside a transaction it commits itself. Raises 911, 1222, 3930, 3960."""
-        ...
-
-    def await_tables(self, tables: Collection[StoredTable]) -> None:
-        """Wait while other sessions hold exclusive locks on whole tables. Raises 1222, Cancelled."""
+    def writing(
+        self,
+        database: StoredDatabase,
+        tables: Collection[str] = (),
+        change: Change = "CHANGE",
+        plans: Sequence[Plan] = (),
+    ) -> AbstractContextManager[Link]:
+        """One writing statement: atomic; outside a transaction it commits itself. Raises 911, 1205, 1222, 3930, 3960."""
         ...
 
     reading: frozenset[StoredTable]
@@ -144,24 +177,8 @@ class Connections(Protocol):
     waiting: StoredTable | None
     """The table whose lock it waits for."""
 
-    def changed_by_others(self, tables: Collection[StoredTable]) -> Mapping[str, Collection[int]]:
-        """Row numbers that other open transactions hold, by table."""
-        ...
-
-    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
-        """Wait until the transaction ends that has changed rows of `held`. Raises 1222, Cancelled."""
-        ...
-
-    def note_reads(self, tables: Collection[StoredTable], locks: bool) -> None:
+    def note_reads(self, tables: Collection[StoredTable]) -> None:
         """These tables are read from now on."""
-        ...
-
-    def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
-        """Wait while the last row of a table is not committed. Raises 1222, Cancelled."""
-        ...
-
-    def exclude_others(self, tables: Collection[StoredTable]) -> None:
-        """Hold tables exclusively until the transaction ends."""
         ...
 
     def rows_in(self, database: StoredDatabase, table: Table) -> int: ...
@@ -222,13 +239,11 @@ class Queries(Protocol):
 
     def plan_rows(self, fragment: Fragment, target: tuple[str, ...], has_from: bool) -> tuple[Plan, Source]: ...
 
-    def open(
-        self, fragment: Fragment, locks: bool = False, *, sent: bool = False
-    ) -> tuple[Plan, Link, sqlite3.Cursor]: ...
+    def open(self, fragment: Fragment, *, sent: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]: ...
 
     def execute(self, fragment: Fragment, plan: Plan, link: Link) -> sqlite3.Cursor: ...
 
-    def link(self, plan: Plan, locks: bool = False) -> Link: ...
+    def link(self, plan: Plan) -> Link: ...
 
     def output(self, fragment: Fragment, shape: OutputShape, rows: Sequence[Row]) -> tuple[Plan, list[Row]]: ...
 

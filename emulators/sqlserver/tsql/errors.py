@@ -261,6 +261,14 @@ def lock_timeout() -> SqlError:
     return SqlError(1222, "Lock request time out period exceeded.", 16, 45)
 
 
+def deadlock_victim(session_id: int) -> SqlError:
+    text = (
+        f"Transaction (Process ID {session_id}) was deadlocked on lock resources with another process and has been chosen as the "
+        "deadlock victim. Rerun the transaction."
+    )
+    return SqlError(1205, text, 13, 51)
+
+
 def snapshot_refused(database: str) -> SqlError:
     text = (
         f"Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation is not "

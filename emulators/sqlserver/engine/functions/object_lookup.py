@@ -56,7 +56,7 @@ class ObjectLookup:
 
     def row_count(self, database: StoredDatabase, table: Table) -> int:
         """Rows that this session sees; 0 for a table that is not there (any more)."""
-        link = self.session.read_link(database, touched=False, locks=False)
+        link = self.session.read_link(database, touched=False)
         try:
             return int(link.execute(f"SELECT count(*) FROM {storage.storage_name(table)}").fetchone()[0])
         except StaleName:

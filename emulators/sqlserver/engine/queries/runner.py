@@ -19,6 +19,7 @@ from emulators.sqlserver.engine.row_stream import Row
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.engine.store.kept_locks import Kept
 from emulators.sqlserver.engine.store.links import Link, StaleName
 from emulators.sqlserver.engine.store.table_locks import RowLocked
 from emulators.sqlserver.engine.views.register import VIEWS
@@ -127,24 +128,27 @@ class Runner:
             return kind, kept(value, code_page(SqlType("varchar", collation=self.session.current().collation)))
         return kind, value
 
-    def open(self, fragment: Fragment, locks: bool = False, *, sent: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]:
+    def open(self, fragment: Fragment, *, sent: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]:
         """Plan and run a query that only reads; once more when a table changed in between. `sent`: see `plan`."""
         for _ in range(3):
             plan = self.plan(fragment, sent=sent)
-            self.session.await_tables(plan.reads)
-            link = self.link(plan, locks)
-            self.session.exclude_others(plan.excludes)
+            self.session.locks.await_tables(plan.reads)
+            kept = self.session.locks.keep(plan)
+            link = self.link(plan)
             try:
-                self._await_rows(fragment, plan, link)
-                self.session.note_reads(plan.reads, locks)
+                self._await_rows(fragment, plan, link, kept)
+                self.session.note_reads(plan.reads)
                 return plan, link, self.execute(fragment, plan, link)
             except StaleName:
                 continue
         raise unsupported("a query whose tables change while it starts")
 
-    def _await_rows(self, fragment: Fragment, plan: Plan, link: Link) -> None:
-        """Wait while the query would come upon rows that another transaction has changed: found by a run of it that looks at each."""
-        while held := self.session.changed_by_others(plan.reads):
+    def _await_rows(self, fragment: Fragment, plan: Plan, link: Link, kept: Sequence[Kept]) -> None:
+        """Wait while the query would come upon rows that another transaction has changed: found by a run of it that looks at each.
+
+        `kept`: the locks that it has so far for nothing."""
+        locks = self.session.locks
+        while held := locks.changed_by_others(plan.reads):
             sql = plan.sql
             for table in held:
                 checked = f"(SELECT * FROM {table} WHERE held_row('{table}', {self._rowid(plan, table)}))"
@@ -158,7 +162,9 @@ class Runner:
                 found = link.translated(error) if isinstance(error, sqlite3.Error) else error
                 if not isinstance(found, RowLocked):
                     raise found from error
-                self.session.await_rows(plan.reads, str(found))
+                locks.let_go(kept)
+                locks.await_rows(plan.reads, str(found))
+                kept = locks.keep(plan)
             finally:
                 link.rows_held = {}
 
@@ -173,21 +179,21 @@ class Runner:
         """What OUTPUT makes of the rows that a statement changed."""
         types = {n: self.session.variables[n][0] for n in fragment.variables if n in self.session.variables}
         plan = lower_output(fragment, shape, SessionNames(self.session), types)
-        link = self.session.read_link(self.session.current(), touched=False, locks=False)
+        link = self.session.read_link(self.session.current(), touched=False)
         width = shape.width
         link.execute(f"CREATE TEMP TABLE IF NOT EXISTS out_{width} ({', '.join(f'c{i}' for i in range(width))})")
         link.execute(f"DELETE FROM temp.out_{width}")
         link.raw.executemany(f"INSERT INTO temp.out_{width} VALUES ({', '.join('?' * width)})", rows)
         return plan, self.execute(fragment, plan, link).fetchall()
 
-    def link(self, plan: Plan, locks: bool = False) -> Link:
+    def link(self, plan: Plan) -> Link:
         """The connection that the plan's tables are read on."""
         session = self.session
         name = next(iter(plan.databases), None)
         database = session.find(name) if name else session.current()
         if database is None:
             raise invalid_object(name or "")
-        return session.read_link(database, touched=name is not None, locks=locks)
+        return session.read_link(database, touched=name is not None)
 
     def _fill(self, virtual: Virtual, fragment: Fragment, link: Link) -> None:
         width = len(virtual.source.columns)
@@ -207,7 +213,7 @@ class Runner:
         database = session.find(virtual.source.database)
         assert database is not None
         if virtual.source.view.startswith(ELSEWHERE):
-            other = session.read_link(database, touched=True, locks=False)
+            other = session.read_link(database, touched=True)
             names = ", ".join(storage.quote(column.name) for column in virtual.source.columns)
             return iter(other.execute(f"SELECT {names} FROM {virtual.source.view.removeprefix(ELSEWHERE)}").fetchall())
         rights = session.rights(database)
@@ -241,7 +247,7 @@ class Runner:
     def context(self, database: StoredDatabase) -> CallContext:
         session = self.session
         rights = session.rights(database)
-        await_end = partial(session.await_end, database)
+        await_end = partial(session.locks.await_end, database)
         return CallContext(database, rights.login, session.session_id, session.transaction.count > 0, rights, await_end)
 
     def row(self, fragment: Fragment) -> tuple[Plan, Row]:

@@ -46,8 +46,8 @@ class Merging:
 
     def merge(self, statement: st.Merge) -> Iterator[Event]:
         writing = self._writing
-        database, _ = writing.entry(statement.table)
-        with self.session.writing(database) as link:
+        database, entry = writing.entry(statement.table)
+        with self.session.writing(database, [database.storage(entry.table)], plans=self._plans(statement)) as link:
             _, entry = writing.entry(statement.table)
             writer = TableWriter(database, entry, link, "MERGE")
             work = self._found(statement, writer, link)
@@ -56,6 +56,13 @@ class Merging:
             events = writing.output(statement.output, entry, _changes(work), work.outside, "MERGE")
         yield from events
         yield writing.done(len(work.deleted) + len(work.updated) + len(work.inserted))
+
+    def _plans(self, statement: st.Merge) -> list[Plan]:
+        """What it reads."""
+        runner, target = self.session.runner, statement.target
+        queries = [query for query in (statement.matched, statement.orphaned) if query is not None]
+        plans = [runner.plan_rows(query, target, True)[0] for query in queries]
+        return plans if statement.unmatched is None else [*plans, runner.plan(statement.unmatched)]
 
     def _found(self, statement: st.Merge, writer: TableWriter, link: Link) -> _Work:
         work = _Work()

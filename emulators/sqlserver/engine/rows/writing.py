@@ -57,8 +57,9 @@ class Writing:
         if statement.execute is not None:
             yield from self._insert_results(statement, statement.execute)
             return
-        database, _ = self.entry(statement.table)
-        with self.session.writing(database) as link:
+        database, entry = self.entry(statement.table)
+        plans = [self.session.runner.plan(statement.query)] if statement.query is not None else []
+        with self.session.writing(database, [database.storage(entry.table)], "INSERT", plans) as link:
             _, entry = self.entry(statement.table)
             writer = TableWriter(database, entry, link, "INSERT")
             rows = self._rows(statement, writer, self.builder(writer, statement.columns))
@@ -158,11 +159,17 @@ class Writing:
 
     # -- UPDATE and DELETE
 
-    def _found(self, query: Fragment, target: st.Name, has_from: bool) -> tuple[StoredDatabase, st.Name]:
-        """The database to lock, and the full name of the table that the target means."""
+    def _stored(self, name: st.Name) -> list[str]:
+        database, entry = self.entry(name)
+        return [database.storage(entry.table)]
+
+    def _found(
+        self, query: Fragment, target: st.Name, has_from: bool
+    ) -> tuple[StoredDatabase, st.Name, Sequence[Plan]]:
+        """The database to lock, the full name of the table that the target means, and what the statement reads."""
         if target[-1][:1] in ("#", "@"):
-            return SessionNames(self.session).database(target), target
-        _, source = self.session.runner.plan_rows(query, target, has_from)
+            return SessionNames(self.session).database(target), target, ()
+        plan, source = self.session.runner.plan_rows(query, target, has_from)
         database = self.session.find(source.database)
         assert database is not None
         name = (
@@ -170,11 +177,11 @@ class Writing:
             if source.name[:1] in ("#", "@")
             else (source.database, source.schema, source.name)
         )
-        return database, name
+        return database, name, (plan,)
 
     def update(self, statement: st.Update) -> Iterator[Event]:
-        database, table = self._found(statement.query, statement.target, statement.has_from)
-        with self.session.writing(database) as link:
+        database, table, plans = self._found(statement.query, statement.target, statement.has_from)
+        with self.session.writing(database, self._stored(table), plans=plans) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "UPDATE")
             changed = self.set_columns([name for name, _ in statement.columns], writer)
@@ -258,8 +265,8 @@ class Writing:
         return [(number, pair[0]) for number, pair in seen.items()], [pair[1] for pair in seen.values()]
 
     def delete(self, statement: st.Delete) -> Iterator[Event]:
-        database, table = self._found(statement.query, statement.target, statement.has_from)
-        with self.session.writing(database) as link:
+        database, table, plans = self._found(statement.query, statement.target, statement.has_from)
+        with self.session.writing(database, self._stored(table), plans=plans) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "DELETE")
             plan, _ = self.session.runner.plan_rows(statement.query, statement.target, statement.has_from)
@@ -289,8 +296,8 @@ class Writing:
 
     def store(self, table: st.Name, columns: tuple[str, ...] | None, given: Sequence[Column], rows: list[Row]) -> None:
         """INSERT of rows that are there already: OUTPUT ... INTO, INSERT ... EXEC, SELECT ... INTO."""
-        database, _ = self.entry(table)
-        with self.session.writing(database) as link:
+        database, entry = self.entry(table)
+        with self.session.writing(database, [database.storage(entry.table)], "INSERT") as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "INSERT")
             builder = self.builder(writer, columns)

@@ -4,7 +4,7 @@ Its transaction, its connections and its private databases are objects of their 
 what is committed, keeps nothing, and waits for exclusive locks on whole tables (TABLOCKX) and for rows that another transaction has
 updated or deleted, not for those that it has inserted; SNAPSHOT holds a SQLite read
 transaction, and a write after another commit in that database is update conflict 3960 (coarser than the real server's, which looks at
-rows); REPEATABLE READ and SERIALIZABLE take the writer lock at their first read in a transaction, which is stricter than they ask.
+rows); REPEATABLE READ and SERIALIZABLE keep locks on the tables that they have read (locking.py).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from emulators.sqlserver.engine.queries.runner import Runner
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import RowStream
 from emulators.sqlserver.engine.session.links import SessionLinks
+from emulators.sqlserver.engine.session.locking import SessionLocks
 from emulators.sqlserver.engine.session.private_databases import PrivateDatabases
 from emulators.sqlserver.engine.session.transaction import SessionTransaction
 from emulators.sqlserver.engine.session_ports import DatabaseServer
 from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.engine.store.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.engine.store.table_locks import Change
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
-from emulators.sqlserver.tsql.planning.plans import StoredTable
-
-_STRICT = ("REPEATABLE READ", "SERIALIZABLE")
+from emulators.sqlserver.tsql.planning.plans import Plan, StoredTable
 
 
 class Host(DatabaseServer, Protocol):
@@ -62,6 +62,7 @@ class SqlSession:
         self.login_request = request
         self.settings = SessionSettings()
         self.links = SessionLinks(self)
+        self.locks = SessionLocks(self)
         self.transaction = SessionTransaction(
             self, engine.next_descriptor, lambda: engine.application_locks.release_transaction(session_id)
         )
@@ -244,13 +245,10 @@ class SqlSession:
             self.stream = None
         self.reading = frozenset()
 
-    def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
-        """The connection that a read in `database` uses. Raises 1222, 3952."""
+    def read_link(self, database: StoredDatabase, touched: bool) -> Link:
+        """The connection that a read in `database` uses. Raises 3952."""
         if database is self._private.get("@"):
             return self.links.of(database)
-        strict = self.settings.isolation in _STRICT or locks
-        if touched and strict and self.transaction.count and not database.owned_by(self):
-            self.acquire(database)
         if database.owned_by(self):
             database.write_link.session = self
             return database.write_link
@@ -266,64 +264,9 @@ class SqlSession:
         timeout = self.settings.lock_timeout
         return None if timeout < 0 else timeout / 1000, self.cancelled
 
-    def await_tables(self, tables: Collection[StoredTable]) -> None:
-        """Wait while other sessions hold exclusive locks on whole tables that are about to be read. Raises 1222, Cancelled."""
-        for database, table in self._read_under_locks(tables):
-            if database.locks.excludes(self, table):
-                with self._waiting_for(database, table):
-                    database.locks.await_table(self, table, *self.patience())
-
-    def changed_by_others(self, tables: Collection[StoredTable]) -> dict[str, Collection[int]]:
-        """Row numbers that open transactions of other sessions hold, by table: who is about to read them has to wait."""
-        found = {table: d.locks.changed_by_other(self, table) for d, table in self._read_under_locks(tables)}
-        return {table: numbers for table, numbers in found.items() if numbers}
-
-    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
-        """Wait until the transaction ends that has changed rows of the table `held`. Raises 1222, Cancelled."""
-        for database, table in self._read_under_locks(tables):
-            if table == held:
-                with self._waiting_for(database, table):
-                    database.locks.await_rows(self, table, *self.patience())
-
-    def _read_under_locks(self, tables: Collection[StoredTable]) -> Iterator[tuple[StoredDatabase, str]]:
-        """The tables whose locks a reader of this isolation level heeds."""
-        isolation = self.settings.isolation
-        if isolation in ("READ UNCOMMITTED", "SNAPSHOT"):
-            return
-        for name, table in tables:
-            database = self.find(name)
-            if database is not None and not (database.read_committed_snapshot and isolation == "READ COMMITTED"):
-                yield database, table
-
-    @contextmanager
-    def _waiting_for(self, database: StoredDatabase, table: str) -> Iterator[None]:
-        self.waiting = (database.name, table)
-        try:
-            yield
-        finally:
-            self.waiting = None
-
-    def note_reads(self, tables: Collection[StoredTable], locks: bool) -> None:
-        """These tables are read from now on, until the result is read; a transaction that keeps its locks keeps these."""
+    def note_reads(self, tables: Collection[StoredTable]) -> None:
+        """These tables are read from now on, until the result is read."""
         self.reading = frozenset(tables)
-        if self.transaction.count and (locks or self.settings.isolation in _STRICT):
-            for database, table in self._read_under_locks(tables):
-                database.locks.share(self, table)
-
-    def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
-        """Wait while the last row of a table is another session's, not yet committed. Raises 1222, Cancelled."""
-        if self.settings.isolation in ("READ UNCOMMITTED", "SNAPSHOT"):
-            return
-        if database.read_committed_snapshot and self.settings.isolation == "READ COMMITTED":
-            return
-        database.locks.await_end(schema, name, *self.patience())
-
-    def exclude_others(self, tables: Collection[StoredTable]) -> None:
-        """Hold tables exclusively until the transaction ends; outside one there is nothing to hold them for."""
-        for name, table in tables:
-            database = self.find(name)
-            if database is not None:
-                database.locks.exclude(self, table)
 
     def forget_database(self, database: StoredDatabase) -> None:
         """It is dropped."""
@@ -338,17 +281,30 @@ class SqlSession:
         database.begin_write(self, *self.patience(), user=True)
         self.transaction.join(database)
 
+    def work(self) -> int:
+        """How much a rollback would undo: locks.Victim."""
+        held = [database.locks.of(self) for database in self.owned()]
+        return sum(1 + sum(map(len, each.changed.values())) for each in held if each is not None)
+
     @contextmanager
-    def writing(self, database: StoredDatabase) -> Iterator[Link]:
-        """One writing statement: atomic; outside a transaction it commits itself. Raises SqlError 3930."""
+    def writing(
+        self,
+        database: StoredDatabase,
+        tables: Collection[str] = (),
+        change: Change = "CHANGE",
+        plans: Sequence[Plan] = (),
+    ) -> Iterator[Link]:
+        """One writing statement: atomic; outside a transaction it commits itself. Raises SqlError 3930.
+
+        `tables`: which it changes, by their names in the storage, and `plans`: what it reads."""
         variables = database is self._private.get("@")
         if not variables:
             self.transaction.require_healthy()
         began = not database.owned_by(self)
         if began and variables:
             database.begin_write(self, None, self.cancelled, user=False)
-        elif began:
-            self.acquire(database)
+        else:
+            self._begin_change(database, tables, change, plans)
         try:
             with database.statement() as link:
                 link.session = self
@@ -357,8 +313,26 @@ class SqlSession:
             if began and (variables or not self.transaction.count):
                 database.rollback_write(self)
             raise
+        finally:
+            held = database.locks.of(self)
+            if held is not None:
+                held.changing.clear()
         if began and (variables or not self.transaction.count):
             database.commit_write(self)
+
+    def _begin_change(
+        self, database: StoredDatabase, tables: Collection[str], change: Change, plans: Sequence[Plan]
+    ) -> None:
+        """Have the writer lock while nobody keeps locks against the statement, and wait for those without it where that is possible."""
+        while True:
+            self.locks.await_change(database, tables, change, plans)
+            began = not database.owned_by(self)
+            if began:
+                self.acquire(database)
+            if self.locks.begin_change(database, tables, change):
+                return
+            if began:
+                database.rollback_write(self)
 
 
 def _never() -> bool:

@@ -7,9 +7,11 @@ them. It takes no lock: the session waits for a database's writer lock, and then
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from emulators.sqlserver.engine.session.links import SessionLinks
+from emulators.sqlserver.engine.session.locking import SessionLocks
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Event, SqlError, StatementDone, TransactionChanged
@@ -22,9 +24,20 @@ class Owner(Protocol):
     @property
     def links(self) -> SessionLinks: ...
 
+    @property
+    def locks(self) -> SessionLocks: ...
+
     def owned(self) -> Sequence[StoredDatabase]:
         """The databases whose write transaction is its own."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Savepoint:
+    """`kept`: how many readers' locks there were."""
+
+    name: str
+    kept: int
 
 
 class SessionTransaction:
@@ -38,7 +51,9 @@ class SessionTransaction:
         self.name = ""
         self.doomed = False
         self._descriptor = 0
-        self._savepoints: list[str] = []
+        self._savepoints: list[_Savepoint] = []
+        self._joined: dict[str, int] = {}
+        """How many savepoints there were when it began to write in a database."""
         self._snapshots: dict[str, int] = {}
 
     def enter_snapshot(self, database: StoredDatabase, link: Link) -> None:
@@ -61,8 +76,9 @@ class SessionTransaction:
                 "the update/delete statement."
             )
             raise SqlError(3960, text, 16, 2)
-        for name in self._savepoints:
-            database.save(name)
+        self._joined[database.name] = len(self._savepoints)
+        for savepoint in self._savepoints:
+            database.save(savepoint.name)
 
     def require_healthy(self) -> None:
         """Raises 3930 when it can only be rolled back."""
@@ -102,11 +118,9 @@ class SessionTransaction:
     def rollback(self, name: str = "") -> Iterator[Event]:
         if self.count == 0:
             raise SqlError(3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.", 16)
-        if name and name.lower() in self._savepoints:
-            last = len(self._savepoints) - 1 - self._savepoints[::-1].index(name.lower())
-            del self._savepoints[last + 1 :]
-            for database in self._owner.owned():
-                database.rollback_to(name)
+        saved = [index for index, savepoint in enumerate(self._savepoints) if savepoint.name == name.lower()]
+        if saved:
+            self._rollback_to(saved[-1])
             yield StatementDone()
             return
         if name and name.lower() != self.name.lower():
@@ -117,10 +131,21 @@ class SessionTransaction:
         yield TransactionChanged("rollback", descriptor)
         yield StatementDone()
 
+    def _rollback_to(self, index: int) -> None:
+        """A write transaction that has begun after the savepoint ends, and with it what it holds."""
+        savepoint = self._savepoints[index]
+        del self._savepoints[index + 1 :]
+        for database in self._owner.owned():
+            if self._joined.get(database.name, 0) > index:
+                database.rollback_write(self._owner)
+            else:
+                database.rollback_to(savepoint.name)
+        self._owner.locks.kept.release_after(savepoint.kept)
+
     def save(self, name: str) -> Iterator[Event]:
         if self.count == 0:
             raise SqlError(628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", 16)
-        self._savepoints.append(name.lower())
+        self._savepoints.append(_Savepoint(name.lower(), len(self._owner.locks.kept)))
         for database in self._owner.owned():
             database.save(name)
         yield StatementDone()
@@ -133,10 +158,12 @@ class SessionTransaction:
             link = self._owner.links.opened(name)
             if link is not None and link.raw.in_transaction:
                 link.execute("ROLLBACK")
+        self._owner.locks.kept.release_all()
         self._ended()
         ended = self._descriptor if self.count else 0
         self._snapshots = {}
         self._savepoints = []
+        self._joined = {}
         self.count = 0
         self.name = ""
         self.doomed = False

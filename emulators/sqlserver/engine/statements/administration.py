@@ -7,9 +7,10 @@ from typing import Any
 
 from emulators.sqlserver.collation import SERVER_DEFAULT
 from emulators.sqlserver.engine.definitions.definer import Definer
-from emulators.sqlserver.engine.definitions.defining import DefaultValue
+from emulators.sqlserver.engine.definitions.defining import DefaultValue, schema_of
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
+from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
@@ -80,11 +81,18 @@ class Administration:
         session = self.session
         database = SessionNames(session).database(_object(statement))
         try:
-            with session.writing(database):
+            with session.writing(database, self._defined(database, statement)):
                 _DEFINERS[type(statement)](Definer(session, database, self._value_of), statement)
         except Truncation as cut:
             raise errors.unsupported(f"a change of type that would cut {cut.value!r}") from None
         yield StatementDone()
+
+    def _defined(self, database: StoredDatabase, statement: Any) -> list[str]:
+        """The tables that a definition is about and that are there, by their names in the storage."""
+        catalog = database.catalog_for(self.session)
+        names = statement.tables if isinstance(statement, df.DropTable) else [_object(statement)]
+        found = [catalog.find(schema_of(name), name[-1]) for name in names if name]
+        return [database.storage(entry.table) for entry in found if entry is not None]
 
     def _create_database(self, statement: df.CreateDatabase) -> Iterator[Event]:
         self._outside_transaction("CREATE DATABASE")

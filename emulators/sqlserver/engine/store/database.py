@@ -206,6 +206,7 @@ class StoredDatabase:
 
     def rollback_to(self, name: str) -> None:
         self._open().rollback_to(name)
+        self.lock.released(lambda: None)
 
     def statement(self) -> AbstractContextManager[Link]:
         """What a statement does inside the open write transaction, undone when it raises."""

@@ -44,10 +44,12 @@ class HeldTables:
         with self._listed(self._ends, (schema, name)):
             yield
 
-    def await_end(self, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
+    def await_end(self, reader: object, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
         """Wait until `end` is over. Raises SqlError 1222, Cancelled."""
         if self._ends:
-            self._lock.wait_while(lambda: (schema, name) in self._ends, timeout, cancelled)
+            self._lock.wait_while(
+                reader, lambda: [end for end in self._ends if end == (schema, name)], timeout, cancelled
+            )
 
     @contextmanager
     def _listed(self, held: list[tuple[str, str]], wanted: tuple[str, str]) -> Iterator[None]:

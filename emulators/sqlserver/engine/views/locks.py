@@ -1,8 +1,9 @@
 """sys.dm_tran_locks: the locks that this server has, which are fewer than SQL Server's.
 
 There are the databases that sessions are in, the tables that a statement reads until its last row is taken, what open write
-transactions hold (intent locks and the rows that they changed, or whole tables), readers that wait, and application locks. There are
-none on pages, schemas or metadata, none of those who wait to write, and none of the faults that hold tables.
+transactions hold (intent locks and the rows that they changed, or whole tables), the tables of readers that keep their locks, readers
+that wait, and application locks. There are none on pages, schemas or metadata, none on rows that were only read, none of those who wait
+to write, and none of the faults that hold tables.
 Source: https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-tran-locks-transact-sql
 """
 
@@ -17,6 +18,7 @@ from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.views.indexes import partition_id, partitioned
 from emulators.sqlserver.engine.views.viewing import Row, Viewpoint, Views, shape
+from emulators.sqlserver.tsql.planning.plans import KeptLock
 
 _NOT_HELD = ("master", "tempdb")
 """Databases that cannot be dropped: nobody locks them by being there."""
@@ -59,9 +61,7 @@ def _of_session(session: StatementSession) -> Iterator[_Lock]:
     if here.name.lower() not in _NOT_HELD:
         yield _Lock("DATABASE", here.database_id, "S", number, "SHARED_TRANSACTION_WORKSPACE")
     for database in session.engine.databases():
-        held = database.locks.of(session)
-        if held is not None:
-            yield from _of_transaction(session, database)
+        yield from _of_transaction(session, database)
     stream, waiting = session.stream, session.waiting
     if stream is None or not stream.finished:
         for name, table in session.reading:
@@ -82,14 +82,12 @@ def _of_reader(session: StatementSession, name: str, table: str, status: str) ->
 
 
 def _of_transaction(session: StatementSession, database: StoredDatabase) -> Iterator[_Lock]:
-    held = database.locks.of(session)
-    if held is None:
-        return
+    held, kept = database.locks.of(session), database.locks.all_kept(session)
+    excluded, changed = (set(held.excluded), held.rows()) if held is not None else (set(), {})
     catalog, number = database.catalog_for(session), session.session_id
-    excluded, changed, shared = set(held.excluded), dict(held.changed), set(held.shared)
-    for stored in sorted(excluded | shared | set(changed)):
+    for stored in sorted(excluded | set(kept) | set(changed)):
         object_id = storage.object_id_of(stored)
-        mode = "X" if stored in excluded else "IX" if stored in changed else "IS"
+        mode = "X" if stored in excluded else _joined(stored in changed, kept.get(stored, frozenset()))
         yield _Lock("OBJECT", database.database_id, mode, number, entity=object_id)
         entry = catalog.tables.get(object_id)
         if entry is None or mode != "IX":
@@ -99,6 +97,16 @@ def _of_transaction(session: StatementSession, database: StoredDatabase) -> Iter
         for row in sorted(set(changed[stored]))[:_ROWS_SHOWN]:
             text = f"({crc32(str(row).encode()):012x})" if index else f"1:{row // 100 + 8}:{row % 100}"
             yield _Lock("KEY" if index else "RID", database.database_id, "X", number, entity=entity, description=text)
+
+
+def _joined(changed: bool, kept: frozenset[KeptLock]) -> str:
+    """The mode of a table of which rows are held so."""
+    if "EXCLUSIVE" in kept:
+        return "X"
+    intent = changed or "UPDATE" in kept
+    if "TABLE" in kept:
+        return "SIX" if intent else "S"
+    return "IX" if intent else "IS"
 
 
 def _row(lock: _Lock) -> Row:

@@ -52,7 +52,7 @@ def _partition_stats(view: Viewpoint) -> Iterator[Row]:
 
 def _sample(view: Viewpoint, table: Table) -> Sequence[Sequence[Value]]:
     """Rows at both ends; none of a table that is gone."""
-    link = view.session.read_link(view.here, touched=False, locks=False)
+    link = view.session.read_link(view.here, touched=False)
     name, rowid = storage.storage_name(table), storage.rowid_name(table)
     found: list[Sequence[Value]] = []
     try:

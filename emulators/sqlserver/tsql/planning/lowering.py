@@ -65,8 +65,8 @@ def _plan(lowering: Queries, sql: str, columns: tuple[Column, ...]) -> Plan:
     # An operand beside NULL is lowered and left out: SQLite wants no more parameters than the highest that is mentioned.
     used = max((int(number) for number in _PARAMETER.findall(_QUOTED.sub("", sql))), default=0)
     parameters = tuple(lowering.parameters[:used])
-    reads, excludes = frozenset(lowering.reads), frozenset(lowering.excludes)
-    return Plan(sql, columns, parameters, tuple(lowering.virtuals), frozenset(lowering.databases), reads, excludes)
+    reads, keeps = frozenset(lowering.reads), frozenset(lowering.keeps)
+    return Plan(sql, columns, parameters, tuple(lowering.virtuals), frozenset(lowering.databases), reads, keeps)
 
 
 def lower_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import SqlType
@@ -76,6 +76,8 @@ class Virtual:
 
 StoredTable = tuple[str, str]
 """A database's name, and a table's name in its storage."""
+KeptLock = Literal["ROWS", "UPDATE", "RANGE", "TABLE", "EXCLUSIVE"]
+"""What a reader keeps to the end of its transaction: shared or update locks on rows, ranges of keys, a table shared or for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ class Plan:
     databases: frozenset[str] = field(default_factory=frozenset)
     reads: frozenset[StoredTable] = field(default_factory=frozenset)
     """Tables that are read under locks: those with the hint NOLOCK are not here."""
-    excludes: frozenset[StoredTable] = field(default_factory=frozenset)
-    """Tables that are read with an exclusive lock on the whole of them."""
+    keeps: frozenset[tuple[StoredTable, KeptLock]] = field(default_factory=frozenset)
+    """The locks that hints ask for, to be kept until the transaction ends."""
     later: tuple[Sequence[Call], ...] = ()
     """Of each column what is made of its value when its row is sent, in this order; empty where nothing is left to do."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -10,7 +11,7 @@ from sqlglot import exp
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, Names, Source, StoredTable, Virtual
+from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, KeptLock, Names, Source, StoredTable, Virtual
 from emulators.sqlserver.tsql.planning.precedence import EXPLICIT, IMPLICIT
 from emulators.sqlserver.tsql.planning.predicates import Predicates
 from emulators.sqlserver.tsql.planning.scopes import CommonTable, Output, Relation, Scope
@@ -47,6 +48,24 @@ _WITH_DEFAULTS = frozenset(("fn_listextendedproperty",))
 """Table functions whose arguments may be DEFAULT, which is NULL there."""
 
 
+def _kept(hints: AbstractSet[str]) -> Iterator[KeptLock]:
+    """The locks that these hints keep to the end of a transaction.
+
+    https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
+    for_update, ranges = bool(hints & {"UPDLOCK", "XLOCK"}), bool(hints & {"HOLDLOCK", "SERIALIZABLE"})
+    if "TABLOCKX" in hints or ("TABLOCK" in hints and for_update):
+        yield "EXCLUSIVE"
+        return
+    if for_update:
+        yield "UPDATE"
+    if "TABLOCK" in hints and (ranges or "REPEATABLEREAD" in hints):
+        yield "TABLE"
+    elif ranges:
+        yield "RANGE"
+    elif "REPEATABLEREAD" in hints:
+        yield "ROWS"
+
+
 @dataclass(slots=True)
 class Lowered:
     """A query's SQL, its outputs as they read from outside (c0 ...), and whether it must be wrapped inside a UNION."""
@@ -68,7 +87,7 @@ class Relations(Predicates):
         """Whether common table expressions over one table yield its row numbers: for UPDATE and DELETE through them."""
         self._argument_parameters: tuple[str, ...] = ()
         self.reads: set[StoredTable] = set()
-        self.excludes: set[StoredTable] = set()
+        self.keeps: set[tuple[StoredTable, KeptLock]] = set()
 
     # Implemented where whole queries are lowered.
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -172,8 +191,8 @@ class Relations(Predicates):
         given = {hint.name.upper() for clause in node.args.get("hints") or [] for hint in clause.expressions}
         if table and not given & _DIRTY:
             self.reads.add((source.database, table))
-        if table and ("TABLOCKX" in given or {"TABLOCK", "XLOCK"} <= given):
-            self.excludes.add((source.database, table))
+        if table:
+            self.keeps.update(((source.database, table), lock) for lock in _kept(given))
 
     def _derived(self, node: exp.Expr, lowered: Lowered, scope: Scope) -> str:
         alias = node.args.get("alias")

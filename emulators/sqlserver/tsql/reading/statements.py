@@ -32,7 +32,6 @@ class Select(Statement):
 
     query: Fragment
     assigns: tuple[str, ...] = ()
-    locks: bool = False
     into: Name = ()
 
 

@@ -88,6 +88,7 @@ ITEMS: Mapping[int, str] = {
     79: "CREATE TABLE: a table's constraint behind a column, without a comma",
     80: "ALTER TABLE ... ADD DEFAULT without a name",
     81: "VALUES as a table, lists of IN and chains of OR, with more than a thousand members",
+    82: "Readers that keep their locks: whom they stop, until when, and deadlocks",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

@@ -5,7 +5,6 @@ What the query means is not decided here; it stays a text.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from emulators.sqlserver.results import SqlError
@@ -14,8 +13,6 @@ from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment, joine
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
 from emulators.sqlserver.tsql.reading.tokens import END, VARIABLE, WORD, Token
-
-_LOCK_HINTS = frozenset(("TABLOCKX", "XLOCK", "UPDLOCK", "TABLOCK", "HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"))
 
 
 def query_tokens(reader: Reader) -> list[Token]:
@@ -62,17 +59,16 @@ def parse_select(reader: Reader) -> st.Statement:
     assigns: tuple[str, ...] = ()
     if len(tokens) > 2 and tokens[0].key == "SELECT":
         tokens, assigns = _without_assignments(reader, tokens)
-    locks = any(token.key in _LOCK_HINTS and before.key in ("(", ",") for before, token in itertools.pairwise(tokens))
     if assigns:
-        return st.Select(line, _gapped(reader, tokens), assigns, locks)
+        return st.Select(line, _gapped(reader, tokens), assigns)
     at = _into(tokens)
     if at < 0:
-        return st.Select(line, fragment(reader.sql, tokens), (), locks)
+        return st.Select(line, fragment(reader.sql, tokens))
     inner = Reader(reader.sql, [*tokens[at + 1 :], reader.tokens[-1]])
     into = inner.qualified()
     first = fragment(reader.sql, tokens[:at])
     rest = fragment(reader.sql, inner.tokens[inner.position : -1], " ", True, len(first.lifted))
-    return st.Select(line, joined([first, rest]), (), locks, into)
+    return st.Select(line, joined([first, rest]), (), into)
 
 
 def _into(tokens: Sequence[Token]) -> int:

@@ -160,13 +160,24 @@ def test_a_failing_statement_reports_nothing(table: Client, recorder: Recorder) 
 
 
 def test_savepoints_and_rollback_are_reported_in_order(table: Client, recorder: Recorder) -> None:
-    table.run("BEGIN TRAN SAVE TRAN s DELETE FROM t WHERE id = 1 ROLLBACK TRAN s ROLLBACK")
+    table.run("BEGIN TRAN DELETE FROM t WHERE id = 2 SAVE TRAN s DELETE FROM t WHERE id = 1 ROLLBACK TRAN s ROLLBACK")
     assert recorder.calls == [
+        ("statement", "t", [((2, "b"), None)], []),
         ("saved", "s"),
         ("statement", "t", [((1, "a"), None)], []),
         ("back", "s"),
         ("rolled back",),
     ]
+
+
+def test_a_rollback_to_before_the_first_change_lets_other_writers_in(
+    table: Client, recorder: Recorder, connect: Connect
+) -> None:
+    table.run("BEGIN TRAN SAVE TRAN s DELETE FROM t WHERE id = 1 ROLLBACK TRAN s")
+    assert recorder.calls == [("saved", "s"), ("statement", "t", [((1, "a"), None)], []), ("rolled back",)]
+    assert connect().counts("SET LOCK_TIMEOUT 0 UPDATE t SET v = N'x'") == [2]
+    table.run("DELETE FROM t WHERE id = 2 COMMIT")
+    assert table.rows("SELECT v FROM t") == [("x",)]
 
 
 def test_an_observer_may_refuse_truncate(table: Client, recorder: Recorder) -> None:
