@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from emulators.sqlserver.results import Cancel, Engine, Event, LoginRequest, Parameter, Session
+from emulators.sqlserver.results import Cancel, Column, Engine, Event, LoginRequest, Parameter, Session, Value
 
 
 class Stage(StrEnum):
@@ -166,6 +166,13 @@ class FaultySession:
         if not self._faults.active:
             return self._session.procedure(name, parameters, cancelled)
         return self._met(name, self._session.procedure(name, parameters, cancelled), cancelled)
+
+    def bulk_load(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[Value]], cancelled: Cancel
+    ) -> Iterator[Event]:
+        if not self._faults.active:
+            return self._session.bulk_load(columns, rows, cancelled)
+        return self._met("bulk load", self._session.bulk_load(columns, rows, cancelled), cancelled)
 
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
         return self._session.begin(isolation, name)

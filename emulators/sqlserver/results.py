@@ -193,6 +193,12 @@ class Session(Protocol):
         """Run a procedure called by RPC, other than sp_executesql and the sp_prepare family, which the wire layer unfolds."""
         ...
 
+    def bulk_load(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[Value]], cancelled: Cancel
+    ) -> Iterator[Event]:
+        """The rows for the INSERT BULK that the last batch ended with. Raises SqlError."""
+        ...
+
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
         """Transaction-manager request TM_BEGIN_XACT; likewise commit and rollback."""
         ...

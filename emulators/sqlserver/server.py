@@ -1,8 +1,8 @@
 """The TCP side of the SQL Server emulator: one thread a connection, TDS 7.4 in, events of an Engine out.
 
 `SqlServerEmulator(engine).start()` listens; the engine stays the caller's, who closes it after `stop()`. The rules of the
-protocol live in wire/, those of SQL in the engine; here is only what needs a socket or a thread. It has no TDS 8.0, no MARS and
-no bulk load, and says so to clients that ask.
+protocol live in wire/, those of SQL in the engine; here is only what needs a socket or a thread. It has no TDS 8.0 and
+no MARS, and says so to clients that ask.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from emulators.sqlserver.connections.handshake import Handshake
 from emulators.sqlserver.connections.settings import Settings
 from emulators.sqlserver.injection import Stage
 from emulators.sqlserver.results import Engine, Event, ResultSet, Session, SqlError
-from emulators.sqlserver.wire import rpc, tokens, transactions
+from emulators.sqlserver.wire import bulk_load, rpc, tokens, transactions
 from emulators.sqlserver.wire.errors import ProtocolError
 from emulators.sqlserver.wire.packets import (
     IGNORE,
@@ -108,6 +108,11 @@ class Connection:
                 self._calls(message.body, session, prepared)
             elif message.type is PacketType.TRANSACTION_MANAGER:
                 self._transaction(message.body, session)
+            elif message.type is PacketType.BULK_LOAD:
+                columns, rows = bulk_load.parse(message.body)
+                self._answer(
+                    partial(session.bulk_load, columns, rows, self._channel.cancelled), self._response(session)
+                )
             else:
                 raise SqlError(50001, f"The emulator does not support {message.type.name} requests.")
         except SqlError as error:

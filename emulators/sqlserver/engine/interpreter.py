@@ -13,11 +13,13 @@ from typing import Any
 from emulators.sqlserver.engine.queries.binding import Binding
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.row_stream import RowStream
+from emulators.sqlserver.engine.rows.bulk import BulkLoading
 from emulators.sqlserver.engine.rows.merging import Merging
 from emulators.sqlserver.engine.rows.writing import Writing
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.statements.administration import Administration
 from emulators.sqlserver.engine.statements.configuring import reconfigure
+from emulators.sqlserver.engine.statements.ends import BINDING, GO_ON, PROCEDURE_ERRORS, ROLL_BACK, TERMINATED
 from emulators.sqlserver.engine.statements.options import set_option
 from emulators.sqlserver.engine.statements.principals import Principals
 from emulators.sqlserver.engine.statements.procedures import Procedures
@@ -34,6 +36,7 @@ from emulators.sqlserver.results import (
     SqlError,
     StatementDone,
     TransactionChanged,
+    Value,
 )
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
@@ -42,45 +45,6 @@ from emulators.sqlserver.tsql.reading.batch import parse_batch
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import collation_shown
-
-_GO_ON = frozenset(
-    (
-        201,
-        220,
-        512,
-        515,
-        544,
-        545,
-        547,
-        1202,
-        1222,
-        *range(1223, 1231),
-        2601,
-        2627,
-        2628,
-        2812,
-        3701,
-        3902,
-        3903,
-        3918,
-        4701,
-        8102,
-        8115,
-        8134,
-        8144,
-        8145,
-        8152,
-        50000,
-    )
-)
-"""Errors that end the statement only, XACT_ABORT being OFF."""
-_PROCEDURE_ERRORS = range(22800, 23000)
-"""Change Data Capture reports these with RAISERROR, which ends nothing by itself."""
-_ROLL_BACK = frozenset((241, 242, 245, 248, 8114, 8169, 1205, 3960))
-"""Conversion errors, deadlocks and conflicts of updates end the batch and the transaction."""
-_TERMINATED = frozenset((515, 547, 2601, 2627, 2628, 8115, 8134, 8152, 220))
-_BINDING = frozenset((207, 208, 209, 4104, 4121))
-"""Names are bound when a statement runs; a TRY block does not catch these errors of its own level."""
 
 
 def _opens_transaction(statement: st.Statement) -> bool:
@@ -112,6 +76,7 @@ class Interpreter:
         self._writing = Writing(session, self.run)
         self._procedures = Procedures(session, self.nested, partial(self.nested, parameterised=True))
         self._binding = Binding(session)
+        self._bulk = BulkLoading(self._writing)
         self._tries = 0
         self._level = 0
         self._unbound: dict[int, int] = {}
@@ -119,6 +84,7 @@ class Interpreter:
         self._handlers: dict[type[st.Statement], Callable[[Any], Iterator[Event]]] = {
             st.Select: self._select,
             st.Insert: self._writing.insert,
+            st.InsertBulk: self._bulk.begin,
             st.Update: self._writing.update,
             st.Delete: self._writing.delete,
             st.Merge: Merging(self._writing).merge,
@@ -155,6 +121,7 @@ class Interpreter:
         session.settle()
         self._tries = self._level = 0
         self._unbound = {}
+        self._bulk.forget()
         try:
             if scoped:
                 with session.scope():
@@ -204,8 +171,18 @@ class Interpreter:
         except SqlError as error:
             yield from self._failed(error, 1)
 
+    def bulk_load(self, columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> Iterator[Event]:
+        self.session.settle()
+        try:
+            yield from self._bulk.load(columns, rows)
+        except SqlError as error:
+            yield from self._failed(error, 1, writes=True)
+
     def run(self, statement: st.Statement) -> Iterator[Event]:
         session = self.session
+        if session.settings.fmtonly and not isinstance(statement, st.SetOption | st.Execute | st.ExecuteText):
+            yield from self._described(statement)
+            return
         flow = self._flow.get(type(statement))
         if flow is not None:
             yield from flow(statement)
@@ -242,20 +219,20 @@ class Interpreter:
         error.line = line if error.line == 1 else error.line
         # RAISERROR does not heed XACT_ABORT, THROW does.
         raised = error.number == 50000 and not isinstance(error, Thrown)
-        abort = (session.settings.xact_abort and not raised) or error.number in _ROLL_BACK
+        abort = (session.settings.xact_abort and not raised) or error.number in ROLL_BACK
         if self._tries:
             if abort and session.transaction.count:
                 session.transaction.doomed = True
-            if error.number in _BINDING:
+            if error.number in BINDING:
                 self._unbound.setdefault(id(error), self._level)
             raise error
         if abort:
             if session.transaction.count:
                 yield TransactionChanged("rollback", session.transaction.undo())
             raise error
-        if not isinstance(error, Thrown) and (error.number in _GO_ON or error.number in _PROCEDURE_ERRORS):
+        if not isinstance(error, Thrown) and (error.number in GO_ON or error.number in PROCEDURE_ERRORS):
             yield ErrorMessage(error.number, error.message, error.severity, error.state, error.procedure, error.line)
-            if error.number in _TERMINATED and writes:
+            if error.number in TERMINATED and writes:
                 yield Info(3621, "The statement has been terminated.", 0, 0, "", error.line)
             return
         raise error
@@ -331,6 +308,16 @@ class Interpreter:
             yield ResultSet(plan.columns, iter(rows))
             return
         yield ResultSet(plan.columns, session.stream.rows())
+
+    def _described(self, statement: st.Statement) -> Iterator[Event]:
+        """SET FMTONLY ON: what a statement's columns are, and nothing is run.
+
+        https://learn.microsoft.com/sql/t-sql/statements/set-fmtonly-transact-sql"""
+        if type(statement) in self._flow:
+            raise errors.unsupported("SET FMTONLY ON with IF, WHILE or blocks")
+        if isinstance(statement, st.Select) and not (statement.assigns or statement.into):
+            check_statement(self.session, statement)
+            yield ResultSet(self.session.runner.plan(statement.query, sent=True).columns, iter(()))
 
     def _select_into(self, statement: st.Select) -> Iterator[Event]:
         """Makes the table and fills it, as one statement."""

@@ -15,3 +15,4 @@ class SessionSettings:
     isolation: str = "READ COMMITTED"
     identity_insert: tuple[str, int] | None = None
     implicit_transactions: bool = False
+    fmtonly: bool = False

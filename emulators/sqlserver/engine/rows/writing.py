@@ -89,7 +89,11 @@ class Writing:
     def builder(self, writer: TableWriter, columns: Sequence[str] | None) -> RowBuilder:
         entry = writer.entry
         explicit = self.session.settings.identity_insert == (writer.database.name, entry.table.object_id)
-        return RowBuilder(writer, columns, explicit, lambda default: self._table_default(entry, default))
+        return RowBuilder(writer, columns, explicit, self.default_of(entry))
+
+    def default_of(self, entry: TableEntry) -> Callable[[Default], Value]:
+        """The value of one of the table's defaults, for its column."""
+        return lambda default: self._table_default(entry, default)
 
     def remember_identity(self, writer: TableWriter, rows: Sequence[Row]) -> None:
         if writer.identity >= 0 and rows:

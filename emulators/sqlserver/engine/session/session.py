@@ -33,7 +33,7 @@ from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.engine.store.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.engine.store.table_locks import Change
-from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, SqlError, Value
+from emulators.sqlserver.results import Cancel, Column, Event, LoginRequest, Parameter, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
 from emulators.sqlserver.tsql.planning.plans import Plan, StoredTable
@@ -130,6 +130,11 @@ class SqlSession:
         finally:
             self.reading = frozenset()
             self.links.leave()
+
+    def bulk_load(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[Value]], cancelled: Cancel
+    ) -> Iterator[Event]:
+        return self._driven(self._interpreter.bulk_load(columns, rows), cancelled)
 
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
         if isolation is not None:

@@ -38,7 +38,6 @@ _FIXED = {
     "CONCAT_NULL_YIELDS_NULL": "ON",
     "DATEFIRST": "7",
     "DATEFORMAT": "MDY",
-    "FMTONLY": "OFF",
     "LANGUAGE": "US_ENGLISH",
     "NOEXEC": "OFF",
     "PARSEONLY": "OFF",
@@ -50,7 +49,12 @@ _FIXED = {
     "SHOWPLAN_XML": "OFF",
 }
 """Options with the one value that they have here; any other is refused."""
-_SWITCHES = {"NOCOUNT": "nocount", "XACT_ABORT": "xact_abort", "IMPLICIT_TRANSACTIONS": "implicit_transactions"}
+_SWITCHES = {
+    "NOCOUNT": "nocount",
+    "XACT_ABORT": "xact_abort",
+    "IMPLICIT_TRANSACTIONS": "implicit_transactions",
+    "FMTONLY": "fmtonly",
+}
 
 
 def set_option(session: StatementSession, statement: st.SetOption) -> Iterator[Event]:

@@ -26,7 +26,7 @@ def check_statement(session: StatementSession, statement: Statement) -> None:
             session.rights(found).require_entry()
     elif isinstance(statement, st.Kill):
         raise SqlError(6102, "User does not have permission to use the KILL statement.", 14)
-    elif isinstance(statement, st.Insert):
+    elif isinstance(statement, st.Insert | st.InsertBulk):
         _require(session, statement.table, "INSERT")
     elif isinstance(statement, st.Update | st.Delete):
         _, source = session.runner.plan_rows(statement.query, statement.target, statement.has_from)

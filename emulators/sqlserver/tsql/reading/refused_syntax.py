@@ -22,7 +22,6 @@ def _names(text: str) -> frozenset[str]:
 
 
 _STATEMENTS = (
-    ("INSERT", "BULK"),
     ("BULK", "INSERT"),
     ("UPDATE", "STATISTICS"),
     ("EXECUTE", "AS"),

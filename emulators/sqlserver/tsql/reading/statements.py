@@ -54,6 +54,16 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class InsertBulk(Statement):
+    """INSERT BULK: rows of these columns come next. `checked`: CHECK and FOREIGN KEY hold for them; `nulls`: NULL is not the default."""
+
+    table: Name
+    columns: tuple[str, ...]
+    checked: bool = False
+    nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Insert(Statement):
     """One of `rows` (VALUES), `query` (INSERT ... SELECT), `execute` (INSERT ... EXEC) or none (DEFAULT VALUES)."""
 

@@ -89,6 +89,7 @@ ITEMS: Mapping[int, str] = {
     80: "ALTER TABLE ... ADD DEFAULT without a name",
     81: "VALUES as a table, lists of IN and chains of OR, with more than a thousand members",
     82: "Readers that keep their locks: whom they stop, until when, and deadlocks",
+    83: "Bulk copy: INSERT BULK, the rows behind it, and SET FMTONLY, which clients ask the columns with",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

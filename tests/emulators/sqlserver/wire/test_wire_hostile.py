@@ -126,6 +126,11 @@ def test_half_a_surrogate_pair_in_a_login_is_18456(client: Client, engine: Scrip
         packet(TRANSACTION, HEADERS + b"\x63\x00"),
         packet(TRANSACTION, HEADERS + b"\x05\x00\x63\x00"),
         packet(TRANSACTION, HEADERS + b"\x09\x00\x09"),
+        packet(BULK, b"\x81"),
+        packet(BULK, b"\x81\xff\xff"),
+        packet(BULK, b"\xd1\x00"),
+        packet(BULK, b"\x81\x01\x00\x00\x00\x00\x00\x00\x00\x38\x00\xd1\x01\x00"),
+        packet(BULK, b"\x81\x01\x00\x00\x00\x00\x00\x00\x00\x38\x00\x42"),
     ],
 )
 def test_a_malformed_request_ends_the_connection_and_closes_the_session(
@@ -139,7 +144,6 @@ def test_a_malformed_request_ends_the_connection_and_closes_the_session(
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (packet(BULK, b"\x81"), "BULK_LOAD"),
         (packet(TRANSACTION, HEADERS + b"\x00\x00\x00\x00"), "TM_GET_DTC_ADDRESS"),
         (packet(RPC, HEADERS + b"\xff\xff\x0a\x00\x00\x00\x00\x00\x62\x00"), "sql_variant"),
         (packet(RPC, HEADERS + b"\xff\xff\x0a\x00\x00\x00\x00\x00\xf3\x00"), "table-valued parameter"),

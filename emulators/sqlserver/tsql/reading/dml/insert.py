@@ -28,6 +28,10 @@ from emulators.sqlserver.tsql.values.types import INT
 _LITERALS = frozenset((NUMBER, STRING, NSTRING, HEX, MONEY))
 _UNICODE, _STRING, _BINARY = SqlType("nvarchar", MAX), SqlType("varchar", MAX), SqlType("varbinary", MAX)
 _NULL: tuple[SqlType, Value] = (INT, None)
+_BULK_OPTIONS = frozenset(
+    ("CHECK_CONSTRAINTS", "FIRE_TRIGGERS", "KEEP_NULLS", "KILOBYTES_PER_BATCH", "ORDER", "ROWS_PER_BATCH", "TABLOCK")
+)
+"""https://learn.microsoft.com/sql/t-sql/statements/bulk-insert-transact-sql"""
 
 
 def parse_insert(
@@ -36,6 +40,8 @@ def parse_insert(
     """`execute` parses what stands behind INSERT ... EXEC."""
     line = reader.line()
     reader.expect("INSERT")
+    if reader.accept("BULK"):
+        return _bulk(reader, line)
     top = top_clause(reader)
     reader.accept("INTO")
     table = table_name(reader)
@@ -60,6 +66,41 @@ def parse_insert(
     if top:
         query = Fragment(f"SELECT {top}* FROM ({query.text}) AS q", query.lifted, query.variables)
     return st.Insert(line, table, columns, None, joined([prefix, query]), output)
+
+
+def _bulk(reader: Reader, line: int) -> st.Statement:
+    """INSERT BULK, which only drivers send, before the rows. https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.1)"""
+    table = table_name(reader)
+    reader.expect("(")
+    columns: list[str] = []
+    while True:
+        columns.append(reader.name())
+        reader.type()
+        if reader.accept("COLLATE"):
+            reader.name()
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    options = _bulk_options(reader) if reader.accept("WITH") else set()
+    return st.InsertBulk(line, table, tuple(columns), "CHECK_CONSTRAINTS" in options, "KEEP_NULLS" in options)
+
+
+def _bulk_options(reader: Reader) -> set[str]:
+    options: set[str] = set()
+    reader.expect("(")
+    while True:
+        option = reader.name().upper() if not reader.at("ORDER") else reader.advance().key
+        if option not in _BULK_OPTIONS:
+            raise unsupported(f"INSERT BULK ... WITH ({option})")
+        options.add(option)
+        if option == "ORDER":
+            reader.skip_parentheses()
+        elif reader.accept("="):
+            reader.integer()
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return options
 
 
 def _rows(reader: Reader) -> tuple[tuple[st.Cell, ...], ...]:

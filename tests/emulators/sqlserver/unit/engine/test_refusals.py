@@ -30,7 +30,6 @@ from .conftest import Client
         ("EXEC sys.sp_addextendedproperty N'a', N'b'", "sp_addextendedproperty"),
         ("EXEC master..xp_cmdshell 'dir'", "xp_cmdshell"),
         ("SET FMTONLY ON", "FMTONLY"),
-        ("INSERT BULK t (id int)", "INSERT BULK"),
         ("BULK INSERT t FROM 'x'", "BULK INSERT"),
         ("CREATE PROCEDURE p AS SELECT 1", "CREATE PROCEDURE"),
         ("CREATE OR ALTER PROCEDURE p AS SELECT 1", "PROCEDURE"),
