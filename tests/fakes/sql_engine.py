@@ -108,6 +108,11 @@ class ScriptedSession:
             raise SqlError(2812, f"Could not find stored procedure '{name}'.")
         return self._engine.procedures[name](self, parameters, cancelled)
 
+    def bulk_load(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[Value]], cancelled: Cancel
+    ) -> Iterator[Event]:
+        raise SqlError(50001, "a scripted engine takes no rows")
+
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
         self.began_with.append((isolation, name))
         self.transaction += 1

@@ -47,8 +47,8 @@ def results() -> dict[str, Any]:
         pytest.skip("mssql-jdbc is not set up: `make clients` does it where java is installed")
     engine = build_engine(users={"sa": "x"}, databases=["demo"])
     with SqlServerEmulator(engine) as emulator:
-        place = {"server": "127.0.0.1", "port": str(emulator.port), "user": "sa", "password": "x", "database": "demo"}
-        with pymssql.connect(**place, autocommit=True) as connection, connection.cursor() as cursor:
+        connection = pymssql.connect("127.0.0.1", "sa", "x", "demo", port=str(emulator.port), autocommit=True)
+        with connection, connection.cursor() as cursor:
             for sql in _SETUP:
                 cursor.execute(sql)
             url = f"jdbc:sqlserver://127.0.0.1:{emulator.port};user=sa;password=x;databaseName=demo;encrypt=false"

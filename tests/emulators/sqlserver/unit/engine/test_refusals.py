@@ -29,7 +29,7 @@ from .conftest import Client
         ("EXEC msdb.dbo.sp_start_job N'cdc.demo_capture'", "sp_start_job"),
         ("EXEC sys.sp_addextendedproperty N'a', N'b'", "sp_addextendedproperty"),
         ("EXEC master..xp_cmdshell 'dir'", "xp_cmdshell"),
-        ("SET FMTONLY ON", "FMTONLY"),
+        ("SET FMTONLY ON IF 1 = 1 SELECT 1", "FMTONLY"),
         ("BULK INSERT t FROM 'x'", "BULK INSERT"),
         ("CREATE PROCEDURE p AS SELECT 1", "CREATE PROCEDURE"),
         ("CREATE OR ALTER PROCEDURE p AS SELECT 1", "PROCEDURE"),
