@@ -23,11 +23,12 @@ from typing import TextIO
 
 from bench import archive, sessions
 from bench.table import kept
-from bench.table.figures import Failed, Figure, text
+from bench.table.figures import LEGEND, Failed, Figure, text
 from bench.table.parts import PARTS, Found, Part, chosen
 
 _ROOT = Path(__file__).parents[1]
 _FAREWELL = 10.0
+_INTERRUPTED = 130
 
 
 def ran(part: Part, *, quick: bool) -> list[Figure | Failed]:
@@ -122,14 +123,23 @@ def main() -> int:
         )
     archive.settle()
     before, code = os.getloadavg()[0], commit()
-    found = [figure for part in parts for figure in ran(part, quick=asked.quick)]
+    found: list[Figure | Failed] = []
+    interrupted = False
+    try:
+        for part in parts:
+            found += ran(part, quick=asked.quick)
+    except KeyboardInterrupt:
+        interrupted = True
+    figures = tuple(each for each in found if isinstance(each, Figure))
+    load = (round(before, 1), round(os.getloadavg()[0], 1))
+    run = kept.Run(datetime.now(UTC).date().isoformat(), code, os.cpu_count() or 1, load, asked.quick, figures)
     print(text(found, old.values if old else {}))
-    figures = [each for each in found if isinstance(each, Figure)]
+    print(f"\n{LEGEND}\nThis run: {kept.described(run)}\nThe last: {kept.described(old) if old else 'none was kept.'}")
+    if interrupted:
+        print("interrupted: the other parts have no figures, and nothing is kept", file=sys.stderr)
+        return _INTERRUPTED
     failed = len(figures) < len(found)
     if asked.keep and not failed:
-        load = (round(before, 1), round(os.getloadavg()[0], 1))
-        date = datetime.now(UTC).date().isoformat()
-        run = kept.Run(date, code, os.cpu_count() or 1, load, asked.quick, tuple(figures))
         kept.keep(kept.merged(run, old if asked.parts else None))
     return int(failed)
 

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 HEADERS: Final = ("figure", "this run", "last", "ratio", "floor or ceiling", "to it", "remark")
+LEGEND: Final = """\
+last, ratio: the figure of the last run that was kept, and this run's divided by it. Runs at different loads cannot be compared;
+`python -m bench.compare` measures two states of the code in turns.
+floor or ceiling, to it: what somebody else's code, or nothing but waiting, comes to, and the figure divided by it.
+A worker's stages: fetch rows, make changes of them, encode messages, send them, commit the offset; the rest is the loop around them."""
 _WORSE: Final = 1.15
 """A figure that is worse than the kept one by more than this is marked: below it is what one run differs from the next."""
 
