@@ -219,7 +219,7 @@ class IngesterSettings(Topology):
     low_latency: bool = Field(
         default=False,
         description=(
-            "Whether the ingester has the server capture changes (`sys.sp_cdc_scan`) as often as its most frequent table is checked, and checks "
+            "Whether the ingester has the server capture changes (`sys.sp_cdc_scan`) at the shortest `poll_interval` of its tables, and checks "
             "all tables after each scan that captured something. For Azure SQL Database, which captures every 20 s by itself; the role "
             "`db_owner` is needed. Off by default, because each scan costs the database. See run.md."
         ),
