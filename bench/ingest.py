@@ -9,7 +9,7 @@ that many tables, on the same emulators: the mean of what is seen just before th
 whole ingester's rate by the lowest of the four; what the driver reads unconverted is beside it. A table may be spread over more processes.
 `idle`: 1,000 idle tables; statements a pass, processor time of driver and server a second. `lag`: from an active table's commit to its
 message in the ingest queue, beside idle tables.
-The last line is JSON with the same figures. About ten minutes; `--quick` one. Linux only.
+The last line is JSON with the same figures. About ten minutes; `--quick` two. Linux only.
 """
 
 from __future__ import annotations

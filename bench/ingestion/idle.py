@@ -20,17 +20,21 @@ from common.config.durations import parse_duration
 from common.names import TableName
 from common.servicebus.provision import provision
 
-POLL: Final = "1s"
+POLL: Final = "5s"
 LAG_POLL: Final = "500ms"
 _SETTLED: Final = 5.0
+_IN_STEP: Final = 60.0
+"""Until tables that were first looked at one after the other are looked at together: a dozen looks."""
 _PATIENCE: Final = 120.0
+_A_TABLE: Final = 0.1
+"""Seconds of patience more."""
 _BESIDE: Final = 20
 _RATE: Final = 50.0
 _NARROW: Final = "Id INT NOT NULL PRIMARY KEY, Name NVARCHAR(50)"
 
 
 def idle(ground: Ground, folder: Path, count: int, seconds: float) -> dict[str, Any]:
-    """`count` tables without a change for `seconds`, polled every second."""
+    """`count` tables without a change for `seconds`, polled every five seconds."""
     tables = [ground.table(f"Idle{number}", _NARROW) for number in range(count)]
     ground.cursor.execute("INSERT INTO dbo.Idle0 VALUES (0, N'so that the log has an end')")
     with (
@@ -38,7 +42,7 @@ def idle(ground: Ground, folder: Path, count: int, seconds: float) -> dict[str, 
         Ingester(ground, folder, tables, queue="idle", poll=POLL, port=relay.port) as ingester,
     ):
         _wait_for_offsets(ground, ingester, tables)
-        time.sleep(_SETTLED)
+        time.sleep(_IN_STEP)
         relay.taken()
         before, started = ingester.processor(), time.monotonic()
         time.sleep(seconds)
@@ -91,14 +95,15 @@ def lag(ground: Ground, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def _wait_for_offsets(ground: Ground, ingester: Ingester, tables: list[TableName]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    patience = _PATIENCE + _A_TABLE * len(tables)
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         ingester.check()
         ground.cursor.execute("SELECT OBJECT_ID(N'dbo.cdc_offsets', N'U')")
         if ground.cursor.fetchone()[0] is not None and len(_known(ground)) >= len(tables):
             return
         time.sleep(0.5)
-    raise SystemExit(f"not every table has an offset after {_PATIENCE:.0f} s")
+    raise SystemExit(f"not every table has an offset after {patience:.0f} s")
 
 
 def _known(ground: Ground) -> Mapping[str, object]:
