@@ -79,6 +79,8 @@ class LeaseKeeper:
         self._news: list[str] = []
         self._live = 1
         self._seek_at = self._renew_at = float("-inf")
+        self._chosen: list[str] = []
+        """Free locks of the last look that are still to be taken: thousands are taken after one question."""
         self._unavailable = False
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lease")
         self._releases: list[Future[None]] = []
@@ -193,6 +195,8 @@ class LeaseKeeper:
 
     def pause(self) -> float:
         """Seconds until the next turn."""
+        if self._chosen:
+            return 0.0
         return jittered(_TURN_SECONDS, _JITTER, self._chance)
 
     def turn(self) -> None:
@@ -230,8 +234,10 @@ class LeaseKeeper:
     def _seek(self) -> Iterable[TransientError | None]:
         """Find the free locks and take this ingester's share of them. Empty if the service was not asked."""
         now = self._clock()
+        if now < self._seek_at:
+            return self._take_chosen()
         with self._guard:
-            if not self._wanted or now < self._seek_at:
+            if not self._wanted:
                 return ()
             missing, tables = self._wanted - self._held.keys(), len(self._wanted)
             if not (missing or self._places):
@@ -248,10 +254,18 @@ class LeaseKeeper:
         self._count(held)
         free = sorted(missing - held)
         self._shuffle(free)
-        chosen = self._share.pick(free, mine=tables - len(missing), tables=tables, live=self._live, now=now)
-        if len(chosen) > _AT_A_TIME:
-            self._seek_at = now
-        return [None, *self._pool.map(self._take, chosen[:_AT_A_TIME])]
+        self._chosen = self._share.pick(free, mine=tables - len(missing), tables=tables, live=self._live, now=now)
+        return [None, *self._take_chosen()]
+
+    def _take_chosen(self) -> Sequence[TransientError | None]:
+        """Take the next locks of the last look. After a failure the others wait for the next look."""
+        with self._guard:
+            chosen = [name for name in self._chosen if name in self._wanted and name not in self._held]
+        some, self._chosen = chosen[:_AT_A_TIME], chosen[_AT_A_TIME:]
+        outcomes = list(self._pool.map(self._take, some))
+        if any(outcomes):
+            self._chosen = []
+        return outcomes
 
     def _count(self, held: Collection[str]) -> None:
         """Count the ingesters, this one included once it has its place."""

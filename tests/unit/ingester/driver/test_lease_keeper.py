@@ -341,6 +341,48 @@ def test_many_locks_are_taken_in_several_turns(world: World) -> None:
     assert all(keeper.lease(name) for name in many)
 
 
+def test_thousands_of_locks_are_taken_without_a_pause_after_one_question(world: World) -> None:
+    many = [f"n{number}" for number in range(1000)]
+    keeper, locks = world.ingester(want=many)
+    asked = 0
+    held = locks.held
+
+    def counted(names: Collection[str]) -> frozenset[str]:
+        nonlocal asked
+        asked += 1
+        return held(names)
+
+    locks.held = counted  # type: ignore[method-assign]
+    turns = 0
+    while turns == 0 or keeper.pause() == 0:
+        keeper.turn()
+        turns += 1
+    assert all(keeper.lease(name) for name in many)
+    assert (turns, asked) == (16, 1)
+
+
+def test_a_failure_while_many_locks_are_taken_leaves_the_others_for_the_next_look(world: World) -> None:
+    many = [f"n{number}" for number in range(1000)]
+    keeper, locks = world.ingester(want=many)
+    keeper.turn()
+    locks.fail = TransientError("the lock service is away")
+    keeper.turn()
+    assert keeper.pause() > 0
+    locks.fail = None
+    world.pass_time(30, keeper)
+    assert all(keeper.lease(name) for name in many)
+
+
+def test_of_many_locks_those_that_are_no_longer_wanted_are_not_taken(world: World) -> None:
+    many = [f"n{number}" for number in range(200)]
+    keeper, _ = world.ingester(want=many)
+    keeper.turn()
+    for name in many[100:]:
+        keeper.unwant(name)
+    world.pass_time(10, keeper)
+    assert [name for name in many if keeper.lease(name)] == many[:100]
+
+
 def test_local_locks_never_run_out(world: World) -> None:
     keeper = LeaseKeeper(LocalLocks(lambda: UnixTime(world.clock)), clock=lambda: SteadyTime(world.clock))
     world.keepers.append(keeper)
