@@ -10,7 +10,7 @@ import pytest
 from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
 from tests.worlds import dump
-from tests.worlds.world import World, wait_until
+from tests.worlds.world import SPARK_UP, World, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -52,7 +52,8 @@ def fail(world: World) -> None:
     """In the middle of its work."""
     with world:
         world.workload.start()
-        world.start_ingester()
+        ingester = world.start_ingester()
+        wait_until(lambda: SPARK_UP in ingester.log.read_text(), "a worker of Spark is there", 180)
         wait_until(lambda: len(world.offsets()) == len(TABLES), "every table is read", 90)
         world.workload.join()
         wait_until(world.delivered, "everything has arrived")

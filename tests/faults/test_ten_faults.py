@@ -38,7 +38,7 @@ from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.results import LoginRequest, SqlError
 from ingester.lock_backends import lock_names
 from ingester.sqlserver.locks import resource
-from tests.worlds.world import Ingester, World, wait_until
+from tests.worlds.world import SPARK_UP, Ingester, World, wait_until
 
 ALERTS = Path(__file__).parents[2] / "deploy/observability/alerts.yaml"
 LONGEST = 300.0
@@ -368,9 +368,7 @@ def test_each_fault_names_cause_and_remedy(tmp_path: Path) -> None:
 def _started(ingester: Ingester) -> None:
     """On a busy machine Spark may not run its first task in time: the ingester ends, as it should, and a supervisor starts it again."""
     for _ in range(5):
-        wait_until(
-            lambda: "ingester started" in ingester.log.read_text() or not ingester.running, "the ingester starts", 300
-        )
+        wait_until(lambda: SPARK_UP in ingester.log.read_text() or not ingester.running, "the ingester starts", 300)
         if ingester.running:
             return
         ingester.start()

@@ -21,11 +21,10 @@ from dstream.demo.workload import Pace, Workload
 from dstream.emulators import Emulators
 from ingester.spark.java import java_home
 from tests.worlds.standalone import children
-from tests.worlds.world import good, wait_until
+from tests.worlds.world import SPARK_UP, good, wait_until
 
 DATABASE = "demo"
 FOR_EVER = 100_000
-UP = "Spark has started, slices go there from now on"
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the first slices wait for Spark"),
@@ -105,7 +104,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         world.workload.start()
         try:
             wait_until(world.flows, "changes arrive without Spark")
-            assert UP not in world.log()
+            assert SPARK_UP not in world.log()
             yield world
         finally:
             world.workload.stop()
@@ -119,7 +118,7 @@ def test_changes_are_sent_before_spark_is_there_and_a_death_at_the_hand_over_los
 ) -> None:
     os.kill(world.first(), signal.SIGKILL)
     world.go.write_text("run")
-    wait_until(lambda: UP in world.log(), "Spark has started")
+    wait_until(lambda: SPARK_UP in world.log(), "Spark has started")
     world.rests()
     assert world.verdict()
     assert world.ingester.stop() == 0, world.log()

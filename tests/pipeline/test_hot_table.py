@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +16,7 @@ from common.names import Origin, TableName
 from dstream.demo.processes import Service, environment
 from dstream.demo.subscriber import Subscriber
 from dstream.emulators import Emulators
-from tests.worlds.world import wait_until
+from tests.worlds.world import SPARK_UP, wait_until
 
 DATABASE, HOT = "heat", TableName("dbo", "Hot")
 KEYS, VERSIONS = 300, 20
@@ -68,10 +70,21 @@ def emulators() -> Iterator[Emulators]:
             cursor.execute(
                 "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Hot', @role_name = NULL"
             )
-            cursor.execute(f"INSERT INTO dbo.Hot VALUES {', '.join(f'({n}, 0)' for n in range(KEYS))}")
-            for _ in range(1, VERSIONS):
-                cursor.execute("UPDATE dbo.Hot SET Version = Version + 1")
         yield running
+
+
+def heat(emulators: Emulators) -> None:
+    """Commit every change, and wait until all of them are captured."""
+    with emulators.login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO dbo.Hot VALUES {', '.join(f'({n}, 0)' for n in range(KEYS))}")
+        for _ in range(1, VERSIONS):
+            cursor.execute("UPDATE dbo.Hot SET Version = Version + 1")
+
+        def captured() -> bool:
+            cursor.execute("SELECT COUNT(*) FROM cdc.dbo_Hot_CT")
+            return bool(cursor.fetchone()[0] == KEYS * (2 * VERSIONS - 1))  # an update has a row before and one after
+
+        wait_until(captured, "everything is captured")
 
 
 @pytest.mark.timeout(300)
@@ -81,10 +94,18 @@ def test_a_hot_tables_keys_arrive_in_order_though_several_tasks_read_it(emulator
     variables = environment(emulators) | {"DSTREAM_LOG_LEVEL": "debug"}
     subscriber = Subscriber(emulators.bus_connection_string, {HOT: Origin("localhost", DATABASE).topic(HOT)})
     with ExitStack() as ending:
-        for stage in ("router", "ingester"):
-            service = Service(stage, config, variables, tmp_path / f"{stage}.log")
+        router, ingester = (
+            Service(stage, config, variables, tmp_path / f"{stage}.log") for stage in ("router", "ingester")
+        )
+        for service in (router, ingester):
             service.start()
             ending.callback(service.stop)
+        wait_until(lambda: SPARK_UP in ingester.log.read_text(), "Spark has started: it alone has room for parts")
+        os.kill(ingester.pid, signal.SIGSTOP)  # so that it finds a backlog
+        try:
+            heat(emulators)
+        finally:
+            os.kill(ingester.pid, signal.SIGCONT)
         subscriber.start()
         ending.callback(subscriber.stop)
         wait_until(lambda: subscriber.counts()[HOT] >= KEYS * VERSIONS, "every change has arrived")

@@ -18,6 +18,7 @@ from dstream.demo.schema import create
 from dstream.emulators import Emulators
 from tests.azurite import server as azurite
 from tests.worlds.standalone import children
+from tests.worlds.world import SPARK_UP, wait_until
 
 CONF_SECRET = "planted-in-spark-conf"
 WAIT = 120.0
@@ -80,6 +81,7 @@ def test_planted_secrets_are_found_nowhere_but_where_the_manual_says(tmp_path: P
                 },
             )
         try:
+            wait_until(lambda: process.poll() is not None or SPARK_UP in log.read_text(), "Spark has started", WAIT)
             with emulators.login.connect() as connection, connection.cursor() as cursor:
                 cursor.execute("INSERT INTO dbo.Customers VALUES (1, N'Ada', NULL, 0, 1)")
             deadline = time.monotonic() + WAIT

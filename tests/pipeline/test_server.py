@@ -17,6 +17,7 @@ import pytest
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
 from dstream.emulators import Emulators
+from tests.worlds.world import SPARK_UP
 
 
 def free_port() -> int:
@@ -120,7 +121,7 @@ def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(s
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
 def test_when_the_jvm_dies_its_stage_says_so_the_other_drains_and_the_status_is_1(server: Running) -> None:
-    server.wait_for("ingester started")
+    server.wait_for(SPARK_UP)
     os.kill(child(server.child("ingester"), b"org.apache.spark"), signal.SIGKILL)
     assert server.process.wait(60) == 1
     text = server.log.read_text()

@@ -71,6 +71,10 @@ class Addresses:
         return replace(self, bus_connection_string=bus, db_connection_string=sql)
 
 
+SPARK_UP = "Spark has started, slices go there from now on"
+"""In the log of an ingester on this machine: from then on tasks run on Spark, and not beside the driver."""
+
+
 class Ingester(Service):
     """One start of `dstream ingester`; started again it is another one.
 
