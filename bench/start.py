@@ -4,7 +4,8 @@
 
 Each round starts the ingester, as a user does, on 100 captured changes of each table, and a receiver waits for the first message. Its figures:
 seconds and processor seconds of the whole tree (ended processes included) from the process's start to that message; seconds to each event of its
-log; resident megabytes of driver, JVM and workers after `--settle` seconds without a change. `--python` names the interpreter of an installation
+log; resident megabytes of driver, JVM and workers `--settle` seconds after Spark has started, and of driver and JVM also in proportion (`pss`: a
+page that processes share counts in equal parts). `--python` names the interpreter of an installation
 and may be repeated: their rounds alternate, so that both see the same machine. Prints medians; the last line is JSON. Linux only.
 """
 
@@ -34,8 +35,10 @@ from common.servicebus.provision import provision
 
 _ROWS: Final = 100
 _PATIENCE: Final = 90.0
+_SPARK_PATIENCE: Final = 15.0
 _LOOK: Final = 0.01
-_EVENTS: Final = {"ingester starting": "announced_s", "ingester started": "looping_s"}
+_UP: Final = "Spark has started, slices go there from now on"
+_EVENTS: Final = {"ingester starting": "announced_s", "ingester started": "looping_s", _UP: "spark_s"}
 
 Figures = dict[str, float]
 
@@ -68,6 +71,7 @@ def one(ground: Ground, folder: Path, python: str, tables: list[TableName], name
                 if process.poll() is not None or time.monotonic() - begun > _PATIENCE:
                     raise SystemExit(f"no message came:\n{log.read_text()[-2000:]}")
             figures = {"first_change_s": time.monotonic() - begun, "processor_s": _tree_seconds(process.pid)}
+            _await_spark(log)
             time.sleep(settle)
             resident = _resident(process.pid)
             asked = time.monotonic()
@@ -77,6 +81,13 @@ def one(ground: Ground, folder: Path, python: str, tables: list[TableName], name
         finally:
             process.kill()
     return figures | _steps(log, wall) | resident
+
+
+def _await_spark(log: Path) -> None:
+    """An installation that says nothing of it has Spark before it sends anything."""
+    deadline = time.monotonic() + _SPARK_PATIENCE
+    while _UP not in log.read_text() and time.monotonic() < deadline:
+        time.sleep(_LOOK)
 
 
 def _receive(client: ServiceBusClient, queue: str, arrived: threading.Event) -> None:
@@ -97,7 +108,9 @@ def _tree_seconds(pid: int) -> float:
 def _resident(pid: int) -> Figures:
     parts = system.ingester_processes(pid)
     found = {f"{name}_mb": sum(map(system.resident_megabytes, pids)) for name, pids in parts.items()}
-    return found | {"driver_and_jvm_mb": found["driver_mb"] + found["jvm_mb"], "workers": len(parts["workers"])}
+    shares = sum(map(system.proportional_megabytes, [*parts["driver"], *parts["jvm"]]))
+    both = {"driver_and_jvm_mb": found["driver_mb"] + found["jvm_mb"], "driver_and_jvm_pss_mb": shares}
+    return found | both | {"workers": len(parts["workers"])}
 
 
 def _steps(log: Path, begun: float) -> Figures:

@@ -32,6 +32,15 @@ def resident_megabytes(pid: int) -> float:
     return _status(pid, "VmRSS")
 
 
+def proportional_megabytes(pid: int) -> float:
+    """The same with each page that several processes share counted in equal parts; 0 where the kernel does not say."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+
+
 def descendants(pid: int) -> list[int]:
     """The processes that `pid` started, and theirs."""
     parents: dict[int, list[int]] = {}
