@@ -18,7 +18,8 @@ class Broker:
 
     def __init__(self, *arguments: str) -> None:
         program = [sys.executable, "-m", "emulators.servicebus", "--port", "0", "--http-port", "0", "--json"]
-        self._process = subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, text=True)
+        program += ["--stop-with-stdin", *arguments]  # it ends with this process, however that ends
+        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         if not said:
