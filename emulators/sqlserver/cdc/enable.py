@@ -99,17 +99,19 @@ def enable_table(cdc: DatabaseCdc, request: EnableTable) -> bool:
 
 
 def disable_table(cdc: DatabaseCdc, schema: str, name: str, capture_instance: str) -> None:
-    """Drop one capture instance of a table, or with "all" each. Raises 22931, 22985, 22960."""
+    """Drop one capture instance of a table, or with "all" each, also where there is none. Raises 22931, 22985, 22960."""
     database = cdc.database
     with cdc.changing_instances() as connection:
         source = database.table(schema, name)
         if source is None or source.system:
             raise errors.unknown_table(schema, name)
         instances = cdc.instances_of(source.object_id)
+        everything = capture_instance.lower() == "all"
         if not instances:
+            if everything:
+                return
             raise errors.table_not_enabled(schema, name)
         fold = database.fold
-        everything = capture_instance.lower() == "all"
         chosen = [i for i in instances if everything or fold(i.name) == fold(capture_instance)]
         if not chosen:
             raise errors.instance_of_another_table(capture_instance, schema, name)

@@ -12,6 +12,7 @@ from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.statements.odbc_types import described_types, type_numbers
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.views.spelling import spelled
 from emulators.sqlserver.engine.views.viewing import shape
 from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
 from emulators.sqlserver.tsql.functions.patterns import like_pattern
@@ -100,13 +101,14 @@ class CatalogProcedures:
         )
 
     def _fits(self, wanted: Value, name: str, plain: bool) -> bool:
+        """Drivers put what is meant literally into brackets; a backslash is a letter like others."""
         database = self._session.current()
         if wanted is None:
             return True
         if plain:
             return database.fold(str(wanted)) == database.fold(name)
         order = order_of(database.collation, True)
-        return like_pattern(str(wanted), "\\", order).fullmatch(folding(order)(name)) is not None
+        return like_pattern(str(wanted), "", order).fullmatch(folding(order)(name)) is not None
 
     def _named(self, entry: TableEntry) -> tuple[str, str, str]:
         return self._session.database, entry.table.schema, entry.table.name
@@ -143,7 +145,7 @@ class CatalogProcedures:
                     numbers["radix"],
                     int(column.nullable),
                     None,
-                    f"({default.text})" if default else None,
+                    spelled(default.text) if default else None,
                     numbers["sql_type"],
                     numbers["sub"],
                     numbers["octets"],
@@ -174,7 +176,7 @@ class CatalogProcedures:
                     continue
                 kind = 1 if key.index_id == 1 else 3
                 head = *named, int(not key.unique), entry.table.name, key.name, kind
-                condition = f"({key.filter.text})" if key.filter is not None else None
+                condition = spelled(key.filter.text, lists=False) if key.filter is not None else None
                 for place, number in enumerate(key.column_ids, 1):
                     order = "D" if number in key.descending else "A"
                     yield *head, place, names[number], order, rows, 1, condition

@@ -40,6 +40,7 @@ from emulators.sqlserver.tsql.values.types import INT
 
 Typed = tuple[SqlType, Value]
 _RENAMED = "Caution: Changing any part of an object name could break scripts and stored procedures."
+_AMBIGUOUS = "Either the parameter @objname is ambiguous or the claimed @objtype ({}) is wrong."
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +229,9 @@ class Procedures:
     def _rename(self, database: StoredDatabase, arguments: Mapping[str, Value]) -> Iterator[Event]:
         parts = split_name(str(arguments["@objname"])) or ("",)
         new = str(arguments["@newname"])
-        kind = str(arguments.get("@objtype") or "OBJECT").upper()
+        given = arguments.get("@objtype")
         with self.session.writing(database):
+            kind = self._kind_of(database, parts) if given is None else str(given).upper()
             if kind == "COLUMN" and len(parts) > 1:
                 self._rename_column(database, parts[:-1], parts[-1], new)
             elif kind == "OBJECT":
@@ -240,12 +242,27 @@ class Procedures:
         yield StatementDone()
         yield ReturnStatus(0)
 
-    def _entry(self, database: StoredDatabase, name: st.Name) -> TableEntry:
+    def _kind_of(self, database: StoredDatabase, parts: st.Name) -> str:
+        """What sp_rename without a type means: the one object or column of that name. Raises 15225, 15248."""
+        column = self._found(database, parts[:-1]) if len(parts) > 1 else None
+        kinds = ["OBJECT"] * (self._found(database, parts) is not None)
+        kinds += ["COLUMN"] * (column is not None and column.column(parts[-1]) is not None)
+        if len(kinds) == 1:
+            return kinds[0]
+        if kinds:
+            raise SqlError(15248, _AMBIGUOUS.format("(null)"), 11)
+        text = "No item by the name of '{}' could be found in the current database '{}', given that @itemtype was input as '(null)'."
+        raise SqlError(15225, text.format(".".join(parts), database.name), 11)
+
+    def _found(self, database: StoredDatabase, name: st.Name) -> TableEntry | None:
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
         entry = database.catalog_for(self.session).find(schema, name[-1])
-        if entry is None or entry.table.system:
-            text = "Either the parameter @objname is ambiguous or the claimed @objtype (OBJECT) is wrong."
-            raise SqlError(15248, text, 11)
+        return None if entry is None or entry.table.system else entry
+
+    def _entry(self, database: StoredDatabase, name: st.Name) -> TableEntry:
+        entry = self._found(database, name)
+        if entry is None:
+            raise SqlError(15248, _AMBIGUOUS.format("OBJECT"), 11)
         return entry
 
     def _rename_table(self, database: StoredDatabase, name: st.Name, new: str) -> None:
@@ -260,8 +277,7 @@ class Procedures:
         entry = self._entry(database, name)
         old = entry.column(column)
         if old is None:
-            text = "Either the parameter @objname is ambiguous or the claimed @objtype (COLUMN) is wrong."
-            raise SqlError(15248, text, 11)
+            raise SqlError(15248, _AMBIGUOUS.format("COLUMN"), 11)
         if entry.column(new) is not None:
             text = f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted."
             raise SqlError(15335, text, 11)

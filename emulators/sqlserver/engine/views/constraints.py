@@ -1,6 +1,6 @@
 """The rows of the catalog views over foreign keys, checks, defaults and computed columns.
 
-Expressions are shown as they were written; the real server shows them in a form of its own. Sources: the views' pages under
+Expressions are shown as spelling.py writes them. Sources: the views' pages under
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulators.sqlserver.engine.store.catalog import Catalog, ForeignKey, TableEntry
+from emulators.sqlserver.engine.views.spelling import spelled
 from emulators.sqlserver.engine.views.viewing import Row, Viewpoint, Views, shape
 
 _NAMED_BY_SERVER = ("FK__", "CK__", "DF__", "PK__", "UQ__")
@@ -52,7 +53,7 @@ def _check_constraints(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for check in entry.checks:
             head = _constraint(view.catalog, entry, check.name, "C ", "CHECK_CONSTRAINT")
-            yield *head, 0, 0, 0, 0, check.column_id, check.text, _by_server(check.name)
+            yield *head, 0, 0, 0, 0, check.column_id, spelled(check.text), _by_server(check.name)
 
 
 def _computed_columns(view: Viewpoint) -> Iterator[Row]:
@@ -60,7 +61,7 @@ def _computed_columns(view: Viewpoint) -> Iterator[Row]:
         for column in entry.table.columns:
             computed = entry.computed.get(column.column_id)
             if computed is not None:
-                text, persisted = f"({computed.text})", int(computed.persisted)
+                text, persisted = spelled(computed.text), int(computed.persisted)
                 number = entry.table.object_id
                 yield number, column.name, column.column_id, text, persisted, 1, int(column.nullable)
 
@@ -74,7 +75,7 @@ def _defaults(view: Viewpoint) -> Iterator[Row]:
                 entry.constraints.get(default.name, 0),
                 entry.table.object_id,
                 column_id,
-                f"({default.text})",
+                spelled(default.text),
                 _by_server(default.name),
                 catalog.schemas.get(entry.table.schema, 1),
                 "D ",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from emulators.sqlserver.engine.extension import Table
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.views.spelling import spelled
 from emulators.sqlserver.engine.views.viewing import Row, Viewpoint, Views, shape
 
 
@@ -40,7 +41,7 @@ def _indexes(view: Viewpoint) -> Iterator[Row]:
         for index in indexes:
             kind, text = (1, "CLUSTERED") if index.index_id == 1 else (2, "NONCLUSTERED")
             constraint = int(index.name in entry.constraints and not index.primary)
-            condition = f"({index.filter.text})" if index.filter is not None else None
+            condition = spelled(index.filter.text, lists=False) if index.filter is not None else None
             yield (
                 table.object_id,
                 index.name,

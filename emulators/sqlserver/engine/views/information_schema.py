@@ -11,6 +11,7 @@ from emulators.sqlserver.engine.extension import KeyIndex
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.views.constraints import referenced_index
 from emulators.sqlserver.engine.views.objects import relations
+from emulators.sqlserver.engine.views.spelling import spelled
 from emulators.sqlserver.engine.views.viewing import Row, Viewpoint, Views, nothing, precision_scale, shape
 from emulators.sqlserver.sqltypes import MAX
 from emulators.sqlserver.tsql.values.types import character_set, collation_shown, family, is_unicode
@@ -52,7 +53,7 @@ def _columns(view: Viewpoint) -> Iterator[Row]:
                 table.name,
                 column.name,
                 position,
-                f"({default.text})" if default else None,
+                spelled(default.text) if default else None,
                 "YES" if column.nullable else "NO",
                 name,
                 length,
@@ -142,7 +143,7 @@ def _references(view: Viewpoint) -> Iterator[Row]:
 def _checks(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for check in entry.checks:
-            yield view.here.name, entry.table.schema, check.name, check.text
+            yield view.here.name, entry.table.schema, check.name, spelled(check.text)
 
 
 VIEWS: Views = {

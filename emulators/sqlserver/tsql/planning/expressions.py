@@ -228,6 +228,7 @@ class Expressions:
             return self.aggregate(node, name, scope)
         if name in date_functions.PART_FUNCTIONS:
             return function_calls.part_call(self, name, arguments, scope)
+        function_calls.check_known(name)
         values = [self.expression(argument, scope) for argument in arguments]
         if name in SESSION_FUNCTIONS:
             return function_calls.session_call(name, values)

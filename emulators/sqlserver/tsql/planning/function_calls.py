@@ -25,13 +25,26 @@ from emulators.sqlserver.tsql.reading.trees import described
 from emulators.sqlserver.tsql.values.calls import strict
 from emulators.sqlserver.tsql.values.types import collated
 
+_WINDOWED = frozenset(
+    (
+        *("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE"),
+        *("CUME_DIST", "PERCENT_RANK", "PERCENTILE_CONT", "PERCENTILE_DISC"),
+    )
+)
 
-def builtin(lowering: OperandLowering, name: str, values: Sequence[Expr]) -> Expr:
+
+def check_known(name: str) -> None:
+    """Ahead of its arguments, which may have a form of their own. Raises 195, 10753, 50001."""
     if name in REFUSED:
         raise refused(name)
-    found = BUILTINS.get(name)
-    if found is None:
+    if name in _WINDOWED:
+        raise SqlError(10753, f"The function '{name}' must have an OVER clause.", 15)
+    if name not in BUILTINS and name not in SESSION_FUNCTIONS:
         raise errors.unknown_function(name)
+
+
+def builtin(lowering: OperandLowering, name: str, values: Sequence[Expr]) -> Expr:
+    found = BUILTINS[name]
     if len(values) < found.least or (found.most >= 0 and len(values) > found.most):
         raise errors.argument_count(name.lower(), found.least)
     label = lowering.together(values, name.lower())

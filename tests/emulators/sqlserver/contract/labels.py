@@ -90,6 +90,11 @@ ITEMS: Mapping[int, str] = {
     81: "VALUES as a table, lists of IN and chains of OR, with more than a thousand members",
     82: "Readers that keep their locks: whom they stop, until when, and deadlocks",
     83: "Bulk copy: INSERT BULK, the rows behind it, and SET FMTONLY, which clients ask the columns with",
+    84: "Expressions of defaults, checks, computed columns and filters as the catalog spells them",
+    85: "sp_rename without a type; sys.sp_cdc_disable_table for all instances of a table that has none",
+    86: "DEFAULT as an argument of a table function; window functions without a window",
+    87: "Patterns of sp_columns_100: brackets, and no escape",
+    88: "What the emulator does not have is refused by its name",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

@@ -104,7 +104,7 @@ REFLECTING: list[tuple[str, list[Row]]] = [
             ("name", "nvarchar", "nvarchar", 40, 0, 0, None, None, None, None, None),
             ("born", "date", "date", 3, 10, 0, None, None, None, None, None),
             ("debt", "decimal", "decimal", 9, 12, 3, "((0))", None, None, None, None),
-            ("twice", "int", "int", 4, 10, 0, None, "((id * 2))", None, None, None),
+            ("twice", "int", "int", 4, 10, 0, None, "([id]*(2))", None, None, None),
             ("seen", "timestamp", "timestamp", 8, 0, 0, None, None, None, None, None),
         ],
     ),
@@ -158,7 +158,7 @@ REFLECTING: list[tuple[str, list[Row]]] = [
             "SELECT [cc].[name], [cc].[definition], COL_NAME([cc].[parent_object_id], [cc].[parent_column_id]) FROM [sys].[check_constraints] "
             "AS [cc]"
         ),
-        [("ck_debt", "(debt >= 0)", "debt")],
+        [("ck_debt", "([debt]>=(0))", "debt")],
     ),
     (
         (

@@ -50,7 +50,7 @@ def test_the_information_schema_tells_the_same(shop: Client) -> None:
         "SELECT CONSTRAINT_NAME, CONSTRAINT_TYPE FROM INFORMATION_SCHEMA.TABLE_CONSTRAINTS WHERE TABLE_NAME = N'orders' ORDER BY 1"
     ) == [("ck_n", "CHECK"), ("fk_c", "FOREIGN KEY"), ("pk_o", "PRIMARY KEY")]
     assert shop.rows("SELECT CONSTRAINT_NAME, CHECK_CLAUSE FROM INFORMATION_SCHEMA.CHECK_CONSTRAINTS") == [
-        ("ck_n", "(n > 0)")
+        ("ck_n", "([n]>(0))")
     ]
 
 
@@ -58,9 +58,9 @@ def test_checks_defaults_and_computed_columns(shop: Client) -> None:
     assert shop.rows(
         "SELECT c.name, c.definition, COL_NAME(c.parent_object_id, c.parent_column_id), c.is_system_named "
         "FROM sys.check_constraints AS c"
-    ) == [("ck_n", "(n > 0)", "n", 0)]
+    ) == [("ck_n", "([n]>(0))", "n", 0)]
     assert shop.rows("SELECT name, is_persisted, is_computed FROM sys.computed_columns") == [("twice", 1, 1)]
-    assert shop.rows("SELECT name, definition FROM sys.default_constraints") == [("df_n", "(1)")]
+    assert shop.rows("SELECT name, definition FROM sys.default_constraints") == [("df_n", "((1))")]
 
 
 def test_objects_of_every_kind_are_objects(shop: Client) -> None:

@@ -60,7 +60,7 @@ def test_the_catalog_shows_indexes_as_they_were_made(shop: Client) -> None:
     ) == [
         ("cx", 1, "CLUSTERED", 0, 0, 0, None),
         ("pk_goods", 2, "NONCLUSTERED", 1, 1, 0, None),
-        ("ix", 3, "NONCLUSTERED", 0, 0, 1, "(code IS NOT NULL)"),
+        ("ix", 3, "NONCLUSTERED", 0, 0, 1, "([code] IS NOT NULL)"),
     ]
     assert shop.rows(
         "SELECT i.name, COL_NAME(ic.object_id, ic.column_id), ic.key_ordinal, ic.is_descending_key, ic.is_included_column "
