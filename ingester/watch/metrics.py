@@ -110,7 +110,7 @@ SCANS = Metric(
 SCANNING = Metric(
     "dstream_ingester_log_scanning",
     "gauge",
-    "1 while this ingester scans the log with `low_latency`, 0 while it is hindered; missing where another one does, or none.",
+    "1 while this ingester scans the log with `low_latency`, 0 while no scan succeeds; missing where another one does, or none.",
 )
 QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any change was sent.")
 PASSES = Metric(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from common.clock import SteadyClock, steady
+from common.clock import SteadyClock, SteadyTime, steady
 from common.names import TableName
 from common.observability.metrics import SECONDS, Distribution
 from common.sqladdress import LOGIN_SECONDS
@@ -77,8 +77,8 @@ class Figures:
     """Everything at one moment, `now` (steady clock). `queue`: False while the queue accepts no messages.
 
     `busy` of `slots` run tasks. `refusals`: sends that a throttling namespace refused. `clocks_off`: slices from machines
-    whose clock differs. `scans`: of the log, by their outcome. `scanning`: whether the ingester scans the log and is not hindered; None: it is not
-    to.
+    whose clock differs. `scans`: of the log, by their outcome. `scanning`: whether a scan has succeeded lately; None: the ingester is not
+    to scan.
     """
 
     now: float
@@ -134,7 +134,7 @@ class IngesterStats:
         self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
         self._slots = self._busy = self._refusals = self._clocks_off = 0
         self._scans: Counter[str] = Counter()
-        self._scanning: bool | None = None
+        self._scans_good_until: SteadyTime | None = None
 
     # written by the loop
 
@@ -179,9 +179,9 @@ class IngesterStats:
         with self._guard:
             self._scans[outcome] += 1
 
-    def scans(self, works: bool | None) -> None:
-        """Whether this ingester scans the source's log; None: another one does, or none is to."""
-        self._scanning = works
+    def scans(self, good_for: float | None) -> None:
+        """For how many seconds from now this ingester's scans of the log count as not hindered. None: another ingester is to scan, or none."""
+        self._scans_good_until = None if good_for is None else SteadyTime(self._clock() + good_for)
 
     def clock_differs(self) -> None:
         """A slice came from a machine whose clock differs from this one's."""
@@ -310,7 +310,7 @@ class IngesterStats:
                 refusals=self._refusals,
                 clocks_off=self._clocks_off,
                 scans=dict(self._scans),
-                scanning=self._scanning,
+                scanning=None if (until := self._scans_good_until) is None else self._clock() < until,
             )
 
     def alive(self) -> str | None:

@@ -21,6 +21,9 @@ BUSY_SECONDS: Final = 60.0
 """After so long without a turn, another session has the log all the time."""
 RARELY_SECONDS: Final = 60.0
 """Between two attempts while they fail."""
+_GOOD_SECONDS: Final = 10.0
+"""The least time after a scan that succeeded until the scans count as hindered, and how many intervals it is."""
+_GOOD_INTERVALS: Final = 5
 _FEWEST_BUSY: Final = 5
 _LOST_IN_A_ROW: Final = 3
 """A lost connection is news only then: the loop reports a server that is away."""
@@ -50,6 +53,11 @@ class Pace:
     def works(self) -> bool:
         """Whether nothing lasting hinders the scans."""
         return self.trouble is News.NONE
+
+    @property
+    def good_for(self) -> float:
+        """For how many seconds after a scan that succeeded the scans are not hindered, although none has ended meanwhile: it may hang."""
+        return max(_GOOD_SECONDS, _GOOD_INTERVALS * self.every)
 
     def after(self, outcome: Scanned | DStreamError, took: float) -> tuple[float, News]:
         """Seconds until the next scan, and what is new, after one that `took` so many seconds."""

@@ -52,7 +52,7 @@ class LogScanner:
         self._captured = captured
         self._busy_hint = busy_hint
         self._clock = clock
-        self._ours = False
+        self._ours = self._told = False
         self._pause = 0.0
         self._stop = threading.Event()
 
@@ -92,7 +92,11 @@ class LogScanner:
             return 0.0
         pause, news = self._pace.after(outcome, self._clock() - began)
         self._stats.scanned(_FAILED if isinstance(outcome, DStreamError) else outcome.value)
-        self._stats.scans(self._pace.works)
+        if outcome in (Scanned.CAPTURED, Scanned.EMPTY):
+            self._stats.scans(self._pace.good_for)
+            self._begun(news)
+        elif not self._pace.works:
+            self._stats.scans(0.0)
         self._tell(news, outcome)
         if outcome is Scanned.CAPTURED:
             self._captured()
@@ -106,13 +110,20 @@ class LogScanner:
             ours = False
         if ours != self._ours:
             self._ours = ours
-            log.info("scanning the log" if ours else "scanning the log is left to another ingester", lock=self._lock)
-            if not ours:
-                self._stats.scans(None)
+            self._stats.scans(0.0 if ours else None)
+            if self._told and not ours:
+                log.info("scanning the log is left to another ingester", lock=self._lock)
+                self._told = False
         return ours
 
+    def _begun(self, news: News) -> None:
+        """Say so after the first scan that succeeds: whether this login may scan is not known before."""
+        if not self._told and news is not News.WORKS:
+            log.info("scanning the log", lock=self._lock)
+        self._told = True
+
     def _tell(self, news: News, outcome: Scanned | DStreamError) -> None:
-        effect = "changes are captured in the source's own rhythm"
+        effect = "changes are captured at the server's own interval"
         if news is News.BUSY:
             log.warning(
                 "low_latency has no effect",

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.clock import SteadyTime
-from common.errors import DStreamError, PermanentError
+from common.errors import ConnectionLost, DStreamError, PermanentError
 from ingester.capture_status import Scanned
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.scanning import scanner
@@ -47,7 +47,7 @@ class Ingester:
     """One with its scanner."""
 
     def __init__(self, service: LockService, clock: Callable[[], SteadyTime], captured: Callable[[], None]) -> None:
-        self.scans, self.stats = Scans(), IngesterStats([])
+        self.scans, self.stats = Scans(), IngesterStats([], clock=clock)
         self.locks = FakeLocks(service)
         self.keeper = LeaseKeeper(self.locks, clock=clock, chance=lambda: 0.0)
         self.keeper.want([LOCK])
@@ -123,6 +123,68 @@ def test_one_of_two_ingesters_scans_and_the_other_takes_over() -> None:
     assert ("log_scanning",) not in one.metrics()
 
 
+def test_the_metric_is_0_while_a_scan_hangs_and_until_one_succeeds_again() -> None:
+    world = World()
+    one = world.ingester()
+    one.turn()
+    world.now += 9.9
+    assert one.metrics()[("log_scanning",)] == 1
+    world.now += 0.2  # the next scan has not come back
+    assert one.metrics()[("log_scanning",)] == 0
+    one.scans.next = ConnectionLost("SQL Server: no answer")
+    one.turn()
+    assert one.metrics()[("log_scanning",)] == 0
+    one.scans.next = Scanned.EMPTY
+    one.turn()
+    assert one.metrics()[("log_scanning",)] == 1
+
+
+def test_one_lost_connection_does_not_change_the_metric() -> None:
+    world = World()
+    one = world.ingester()
+    one.turn()
+    one.scans.next = ConnectionLost("SQL Server: no answer")
+    one.turn()
+    assert one.metrics()[("log_scanning",)] == 1
+
+
+def test_the_metric_is_0_from_the_lock_on_until_the_first_scan_succeeds() -> None:
+    world = World()
+    one = world.ingester()
+    seen: list[float] = []
+    scan = one.scans.scan
+
+    def hangs() -> Scanned:
+        seen.append(one.metrics()[("log_scanning",)])
+        return scan()
+
+    one.scans.scan = hangs  # type: ignore[method-assign]
+    one.turn()
+    assert (seen, one.metrics()[("log_scanning",)]) == ([0], 1)
+
+
+def test_a_long_interval_between_scans_is_no_hindrance() -> None:
+    world = World()
+    one = world.ingester()
+    one.scanner._pace.every = 30.0
+    one.turn()
+    world.now += 100
+    assert one.metrics()[("log_scanning",)] == 1
+
+
+def test_scanning_is_told_once_a_scan_has_succeeded() -> None:
+    world = World()
+    one = world.ingester()
+    one.scans.next = Scanned.BUSY
+    with capture_logs() as logs:
+        one.turn()
+        assert not logs
+        one.scans.next = Scanned.EMPTY
+        one.turn()
+        one.turn()
+    assert [line["event"] for line in logs] == ["scanning the log"]
+
+
 def test_a_missing_right_is_one_line_with_its_remedy_and_a_metric() -> None:
     world = World()
     one = world.ingester()
@@ -130,7 +192,7 @@ def test_a_missing_right_is_one_line_with_its_remedy_and_a_metric() -> None:
     with capture_logs() as logs:
         for _ in range(3):
             one.turn()
-    (line,) = [line for line in logs if line["log_level"] == "warning"]
+    (line,) = logs
     assert (line["event"], line["hint"]) == ("the log may not be scanned", REFUSED.hint)
     assert one.metrics() == {("log_scans_total", "failed"): 3, ("log_scanning",): 0}
     one.scans.next = Scanned.EMPTY
