@@ -51,9 +51,7 @@ MAKE_SCHEMAS = (
 )
 USE_SCHEMAS = f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_schemas {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
-SCAN_LOG = (
-    "ALTER ROLE db_owner ADD MEMBER, for the login's user (sys.sp_cdc_scan needs that role); or remove low_latency"
-)
+SCANS_ALONE = "EXEC sys.sp_cdc_start_job N'capture': without the job nothing is captured while no ingester runs, and the log grows"
 BESIDE_THE_JOB = (
     "remove low_latency, and let the job itself scan more often: EXEC sys.sp_cdc_change_job @job_type = N'capture', @pollinginterval = 1, "
     "then sys.sp_cdc_stop_job and sys.sp_cdc_start_job"
@@ -77,6 +75,11 @@ ROWS_LOCKED = (
 def read_table(table: TableName) -> str:
     """The right that a snapshot needs: on the table itself, its captured columns and its key."""
     return f"GRANT SELECT ON OBJECT::{table.quoted} {_USER}: a snapshot reads the table itself"
+
+
+def scan_log(user: str) -> str:
+    """`user`: of the database."""
+    return f"run {_inside(rights.join_role(user, rights.SCANNER))}, or remove low_latency"
 
 
 UNMASK = f"GRANT UNMASK {_USER}"

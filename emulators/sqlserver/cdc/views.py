@@ -1,5 +1,5 @@
 """The system views of Change Data Capture: sys.dm_cdc_log_scan_sessions, sys.dm_cdc_errors, msdb.dbo.cdc_jobs and, with the jobs of
-Change Data Capture alone, msdb.dbo.sysjobs.
+Change Data Capture alone, msdb.dbo.sysjobs and msdb.dbo.sysjobactivity.
 
 Sources: the pages of these names under https://learn.microsoft.com/sql/relational-databases/
 They show what the other modules keep, and change nothing.
@@ -53,6 +53,19 @@ _SYSJOBS_COLUMNS = (
     Column("date_modified", SqlType("datetime"), nullable=False),
     Column("version_number", _INT, nullable=False),
 )
+_ACTIVITY_COLUMNS = (
+    Column("session_id", _INT, nullable=False),
+    Column("job_id", SqlType("uniqueidentifier"), nullable=False),
+    Column("run_requested_date", SqlType("datetime")),
+    Column("run_requested_source", SqlType("sysname")),
+    Column("queued_date", SqlType("datetime")),
+    Column("start_execution_date", SqlType("datetime")),
+    Column("last_executed_step_id", _INT),
+    Column("last_executed_step_date", SqlType("datetime")),
+    Column("stop_execution_date", SqlType("datetime")),
+    Column("job_history_id", _INT),
+    Column("next_scheduled_run_date", SqlType("datetime")),
+)
 _DESCRIPTIONS = {"capture": "CDC Log Scan Job", "cleanup": "CDC Cleanup Job"}
 _CATEGORIES = {"capture": 13, "cleanup": 16}
 _OWNER = b"\1"
@@ -95,9 +108,17 @@ def views(registry: Registry) -> Mapping[str, TableFunction]:
                     *(*levels, _MADE, _MADE, 1),
                 )
 
+    def activity(context: CallContext, arguments: Sequence[Value]) -> Iterator[Row]:
+        for cdc in registry.states():
+            for job in jobs.rows(cdc.stored_jobs()):
+                runs = job.job_type == "capture" and cdc.job_running
+                ended = None if runs else _MADE
+                yield (1, job.job_id, _MADE, None, None, _MADE, None, None, ended, None, None)
+
     return {
         "sys.dm_cdc_log_scan_sessions": TableFunction(0, SESSION_COLUMNS, sessions),
         "sys.dm_cdc_errors": TableFunction(0, ERROR_COLUMNS, errors),
         "msdb.dbo.cdc_jobs": TableFunction(0, _JOB_COLUMNS, all_jobs),
         "msdb.dbo.sysjobs": TableFunction(0, _SYSJOBS_COLUMNS, agent_jobs),
+        "msdb.dbo.sysjobactivity": TableFunction(0, _ACTIVITY_COLUMNS, activity),
     }

@@ -6,6 +6,7 @@ an error, and wherever the server does not confirm the release, the connection i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from common.errors import DStreamError, PermanentError, TransientError
 from ingester.capture_status import Scanned
 from ingester.sqlserver.connection import Connection, is_error
-from ingester.sqlserver.hints import SCAN_LOG
+from ingester.sqlserver.hints import scan_log
 from ingester.sqlserver.sql import scans as queries
 
 log = structlog.get_logger("ingester")
@@ -32,15 +33,18 @@ class SqlServerLogScan:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._reached: bytes | None = None
+        self._knows_reached = False
 
     def scan(self) -> Scanned:
         try:
+            if not self._knows_reached:
+                self._look_how_far()
             *_, ((said, reached, transactions),), ((released,),) = self._connection.result_sets(queries.SCAN)
         except DStreamError as error:
             self._connection.close()
             if any(is_error(error, number) for number in _BUSY):
                 return Scanned.BUSY
-            raise _explained(error) from error.__cause__
+            raise self._explained(error) from error.__cause__
         if transactions or not released:
             log.debug("log reader released by closing its connection", transactions=transactions)
             self._connection.close()
@@ -48,19 +52,36 @@ class SqlServerLogScan:
             raise TransientError(f"{_WHERE}: sys.sp_cdc_scan left a transaction open, which was rolled back")
         if said not in (None, "0"):
             raise TransientError(f"{_WHERE}: sys.sp_cdc_scan returned {said}")
-        before, self._reached = self._reached, None if reached is None else bytes(reached)
-        return Scanned.EMPTY if self._reached == before else Scanned.CAPTURED
+        before, self._reached = self._reached, _position(reached)
+        known, self._knows_reached = self._knows_reached, True
+        return Scanned.CAPTURED if known and self._reached != before else Scanned.EMPTY
 
     def close(self) -> None:
         self._connection.close()
 
+    def _look_how_far(self) -> None:
+        """Before the first scan, which could not say otherwise whether it has captured anything."""
+        with suppress(PermanentError):  # the scan reports what is wrong
+            self._reached = _position(self._connection.rows(queries.REACHED)[0][0])
+            self._knows_reached = True
 
-def _explained(error: DStreamError) -> DStreamError:
-    """`error` of a scan, with what to do about it."""
-    message = f"{_WHERE}: {error.message}"
-    if any(is_error(error, number) for number in _NOT_OWNER):
-        return PermanentError(message, hint=SCAN_LOG)
-    if is_error(error, _REPLICATED):
-        hint = "the agent of transactional replication reads the log here; remove low_latency"
-        return PermanentError(message, hint=hint)
-    return type(error)(message, hint=error.hint)
+    def _explained(self, error: DStreamError) -> DStreamError:
+        """`error` of a scan, with what to do about it."""
+        message = f"{_WHERE}: {error.message}"
+        if any(is_error(error, number) for number in _NOT_OWNER):
+            return PermanentError(message, hint=scan_log(self._user()))
+        if is_error(error, _REPLICATED):
+            hint = "the agent of transactional replication reads the log here; remove low_latency"
+            return PermanentError(message, hint=hint)
+        return type(error)(message, hint=error.hint)
+
+    def _user(self) -> str:
+        """For the hint alone."""
+        try:
+            return str(self._connection.rows(queries.WHO)[0][0])
+        except DStreamError:
+            return "USER"
+
+
+def _position(reached: object) -> bytes | None:
+    return bytes(reached) if isinstance(reached, bytes | bytearray) else None

@@ -25,4 +25,17 @@ as the server's own scans do. A session stays the log's only reader until it end
 client that is frozen meanwhile keeps nobody from capturing. The bounds are those of the capture job: the procedure's own are twenty times as
 many transactions since SQL Server 2025, which may take longer than a scan may."""
 
+REACHED = "SELECT sys.fn_cdc_get_max_lsn()"
+"""How far capture has come; NULL before its first entry."""
+
+WHO = "SELECT USER_NAME()"
+
+JOB_RUNS = """\
+SELECT TOP (1) CASE WHEN a.start_execution_date IS NOT NULL AND a.stop_execution_date IS NULL THEN 1 ELSE 0 END AS runs
+FROM msdb.dbo.sysjobactivity AS a
+WHERE a.job_id = (SELECT j.job_id FROM msdb.dbo.cdc_jobs AS j WHERE j.database_id = DB_ID() AND j.job_type = N'capture')
+ORDER BY a.session_id DESC"""
+"""Of the agent's latest session. An agent that was stopped while the job ran leaves the row as it was.
+https://learn.microsoft.com/sql/relational-databases/system-tables/dbo-sysjobactivity-transact-sql"""
+
 MAY_SCAN = "SELECT IS_ROLEMEMBER(N'db_owner')"

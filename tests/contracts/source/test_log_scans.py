@@ -47,6 +47,16 @@ def test_a_scan_captures_what_was_committed_before_it(place: Place, scans: SqlSe
     assert scans.scan() is Scanned.EMPTY
 
 
+def test_the_first_scan_captures_nothing_where_nothing_was_committed(place: Place, scans: SqlServerLogScan) -> None:
+    place.execute("EXEC sys.sp_cdc_scan; EXEC sys.sp_replflush")
+    assert scans.scan() is Scanned.EMPTY
+
+
+def test_the_first_scan_captures_what_was_committed_before_it(place: Place, scans: SqlServerLogScan) -> None:
+    place.execute(ROW.format(1))
+    assert scans.scan() is Scanned.CAPTURED
+
+
 def test_a_scan_that_meets_another_one_gives_way(place: Place, scans: SqlServerLogScan, log: Log) -> None:
     scans.scan()
     place.execute(ROW.format(1))
@@ -114,9 +124,11 @@ def test_a_login_that_is_no_owner_learns_which_role_it_needs(place: Place) -> No
     with closing(Connection(address)) as connection:
         with pytest.raises(PermanentError, match="22904") as refused:
             SqlServerLogScan(connection).scan()
-        assert "db_owner" in str(refused.value.hint)
+        assert refused.value.hint == "run ALTER ROLE [db_owner] ADD MEMBER [reader], or remove low_latency"
         (found,) = findings(connection, session)
-        assert (found.outcome, found.subject) == (Outcome.FAIL, "low latency")
+        assert (found.outcome, found.subject) == (Outcome.WARN, "low latency")
+        assert found.text == "the user reader is not a member of db_owner, so the server captures at its own interval"
+        assert found.hint == refused.value.hint
         assert found.fix is not None
         for statement in found.fix.commands:
             place.execute(statement)
@@ -127,8 +139,29 @@ def test_a_login_that_is_no_owner_learns_which_role_it_needs(place: Place) -> No
 
 def test_the_check_warns_of_a_capture_job_that_has_the_log_to_itself(place: Place) -> None:
     login = place.login
+    place.execute("EXEC sys.sp_cdc_start_job N'capture'")
     with closing(Connection(Place.address_of(login))) as connection:
         (agent,) = findings(connection, Session(login.database, "dbo", "sa"))
         (service,) = findings(connection, Session(login.database, "dbo", "sa", azure=True))
-    assert (agent.outcome, "capture job" in agent.text) == (Outcome.WARN, True)
+    assert (agent.outcome, "has the log to itself" in agent.text) == (Outcome.WARN, True)
     assert service.outcome is Outcome.OK
+
+
+def test_the_check_names_a_capture_job_that_is_stopped(place: Place) -> None:
+    session = Session(place.login.database, "dbo", "sa")
+    with closing(Connection(Place.address_of(place.login))) as connection:
+        (found,) = findings(connection, session)
+        assert found.outcome is Outcome.WARN
+        assert found.text == "the capture job does not run; only this ingester's scans capture changes"
+        assert found.fix is not None
+        for statement in found.fix.commands:
+            place.execute(statement)
+        (found,) = findings(connection, session)
+    assert "has the log to itself" in found.text
+
+
+def test_where_msdb_hides_whether_the_job_runs_the_check_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingester.sqlserver.sql.scans.JOB_RUNS", "SELECT runs FROM msdb.dbo.hidden")
+    with closing(Connection(Place.address_of(place.login))) as connection:
+        (found,) = findings(connection, Session(place.login.database, "dbo", "sa"))
+    assert (found.outcome, "may not see" in found.text) == (Outcome.WARN, True)

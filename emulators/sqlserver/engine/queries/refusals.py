@@ -54,7 +54,7 @@ _INFORMATION_SCHEMA = _names(
 )
 _MSDB = _names(
     "backupfile backupfilegroup backupmediafamily backupmediaset backupset logmarkhistory restorefile restorefilegroup "
-    "restorehistory suspect_pages sysalerts syscategories sysdownloadlist sysjobactivity sysjobhistory sysjobs_view "
+    "restorehistory suspect_pages sysalerts syscategories sysdownloadlist sysjobhistory sysjobs_view "
     "sysjobschedules sysjobservers sysjobsteps sysjobstepslogs sysmail_allitems sysmail_profile sysnotifications "
     "sysoperators sysproxies sysschedules syssessions syssubsystems systargetservers systaskids"
 )
