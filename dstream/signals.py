@@ -121,7 +121,8 @@ def _log_the_end(seconds: float) -> None:
     log.error(
         "not stopped in time; ending as it is",
         seconds=seconds,
-        effect="messages that were not completed are delivered again once their connection is closed or their lock has ended",
+        effect="messages that were not completed are delivered again once their connection is closed or their lock has ended, "
+        "and locks of tables that were not given back run out",
     )
 
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from common.bus.ports import QueueNeed
-from common.buses import bus_of, module_of
+from common.buses import module_of
 from common.clock import steady, unix
 from common.cores import usable_cores
+from common.errors import Stopped
 from common.names import TRANSACTIONS, TableName
 from common.observability.tracing import variables
-from ingester.destination import destination_of
+from ingester.destination import destination_of, open_queue
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
@@ -115,6 +115,9 @@ def run(
     try:
         with observed(settings, stop) as stats:
             return _run(settings, stop, stats, partial(_on_spark, stop, ahead, first=first), watched)
+    except Stopped:
+        log.info("ingester stopped", changes=0, left_out=0)
+        return 0
     finally:
         if first is not None:
             first.kill()
@@ -234,7 +237,7 @@ def _on_spark(
     try:
         if first is not None:
             with closing(HandOver(first, partial(_starts, settings, jvm), stop)) as executor:
-                yield partial(_open, settings, executor)
+                yield partial(_open, stop, settings, executor)
             return
         spark, start = _spark(settings, jvm)
         if local := is_local(settings.spark.master):
@@ -254,8 +257,8 @@ def _starts(settings: IngesterSettings, jvm: Launched) -> SparkExecutor:
 
 
 @contextmanager
-def _open(settings: IngesterSettings, executor: HandOver) -> Iterator[Executor]:
-    _open_queue(settings)
+def _open(stop: threading.Event, settings: IngesterSettings, executor: HandOver) -> Iterator[Executor]:
+    open_queue(settings, stop)
     executor.check()  # a start that has failed by now never takes a lock
     with closing(executor):
         yield executor
@@ -277,7 +280,7 @@ def _begun(
     stop: threading.Event, settings: IngesterSettings, executor: SparkExecutor, start: Callable[[], None] | None
 ) -> Iterator[Executor]:
     try:
-        _open_queue(settings)
+        open_queue(settings, stop)
         if start is not None:
             start()
         answered(executor, stop)
@@ -366,16 +369,6 @@ class _Reload:
         self._tables, self._snapshots, self._shapes = decided.tables, decided.snapshots, decided.shapes
         event = "configuration reloaded" if edited else "tables changed"
         log.info(event, tables=len(decided.tables), intervals_changed=len(decided.changes.paced))
-
-
-def _open_queue(settings: IngesterSettings) -> None:
-    """Provide the queue before anything is read. The router provides it too, because either may start first."""
-    queue = settings.queue
-    need = QueueNeed(queue.name, sessions=queue.ordering != "none", duplicate_window=queue.duplicate_window)
-    with closing(bus_of(queue)) as bus:
-        bus.entities.provision([need], how=queue.provision)
-        with closing(bus.sender(queue.name)) as sender:
-            sender.open()
 
 
 def _loop_settings(settings: IngesterSettings) -> LoopSettings:

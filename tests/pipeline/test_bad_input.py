@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -250,3 +251,23 @@ def test_what_is_no_storage_accounts_connection_string(place: Place) -> None:
     told = place.run("ingester")
     assert told.status == 2
     assert "ingester.locks.connection_string is not a storage account's connection string" in told.text
+
+
+def test_a_stop_during_the_start_waits_for_no_management_api_that_says_nothing(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        mute.settimeout(90)
+        place.values["management"] = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        process = subprocess.Popen(
+            place.command("ingester"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            asked, _ = mute.accept()
+            with asked:
+                process.send_signal(signal.SIGTERM)
+                said, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+    assert "ingester stopped" in said
+    assert "hint" not in said
+    assert process.returncode == 0

@@ -18,7 +18,6 @@ from ingester.driver.reload import Shapes, TableChanges
 from ingester.history.rules import SnapshotRules
 from ingester.settings import IngesterSettings
 from ingester.spark.launched import Launched
-from tests.fakes.bus import FakeBroker
 from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
 
 ITEMS = TableName("dbo", "Items")
@@ -103,14 +102,6 @@ def test_an_ingester_without_tables_has_no_place_and_gets_one_with_the_first() -
     assert world.places == ["sql01/Shop/ingester-0.lock"]
 
 
-def test_the_queue_is_made_and_opened_on_any_bus(monkeypatch: pytest.MonkeyPatch) -> None:
-    bus = FakeBroker()
-    monkeypatch.setattr(wiring, "bus_of", lambda settings: bus)
-    started = settings("Persons")
-    wiring._open_queue(started)
-    assert bus.entity(started.queue.name).sessions is True
-
-
 def test_the_tables_of_a_reload_are_those_whose_changes_count_in_transactions() -> None:
     world = World(shared("Persons", transactions=True))
     world.take(shared("Items", "Orders", transactions=True))
@@ -159,7 +150,7 @@ def test_a_cluster_is_asked_for_nothing_before_database_locks_and_queue_have_ans
         def close(self) -> None: ...
 
     monkeypatch.setattr("ingester.spark.executor.SparkExecutor", Spark)
-    monkeypatch.setattr(wiring, "_open_queue", lambda settings: did.append("queue"))
+    monkeypatch.setattr(wiring, "open_queue", lambda settings, stop: did.append("queue"))
     base = settings("Persons")
     asked = base.model_copy(update={"spark": base.spark.model_copy(update={"master": master})})
     with wiring._on_spark(threading.Event(), cast(Launched, Jvm()), asked) as begun:
