@@ -1,6 +1,7 @@
 """What stops this process: the first SIGTERM or SIGINT asks it to stop, the second ends it at once. The end of its parent asks it to stop, too.
 
-SIGUSR1 writes the stacks of all threads.
+SIGHUP asks it to stop if it has a controlling terminal: that has closed. Otherwise it is ignored with a line, for no edit of the configuration
+needs a signal; with `nohup` it stays ignored. SIGUSR1 writes the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 
 import structlog
@@ -45,10 +47,41 @@ def stop_on_signals(second: Callable[[], None] = lambda: None, *, parent: bool =
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
+    _obey_hangup(stop)
     tell_stacks_on_signal()
     if parent:
         stop_with_parent(stop)
     return stop
+
+
+def _obey_hangup(stop: threading.Event) -> None:
+    """Never ends the process at once: the kernel and a shell may both send one when a terminal closes."""
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_DFL:
+        return
+    obey = partial(_stop_with_terminal, stop) if _has_terminal() else _tell_no_need
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        threading.Thread(target=obey, name="hangup-signal").start()  # the log's lock is not reentrant either
+
+    signal.signal(signal.SIGHUP, handle)
+
+
+def _has_terminal() -> bool:
+    """Whether there is a controlling terminal. Asked at the start: one that has closed cannot be opened any more."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _stop_with_terminal(stop: threading.Event) -> None:
+    stop.set()  # first: nobody may take the line any more
+    log.info("SIGHUP: stopping, as when the terminal has closed")
+
+
+def _tell_no_need() -> None:
+    log.info("SIGHUP is ignored: an edit of the configuration takes effect without a signal, and SIGTERM stops")
 
 
 def stop_with_parent(stop: threading.Event) -> None:

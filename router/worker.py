@@ -96,6 +96,7 @@ def main() -> int:
         threading.Thread(target=stop.set, name="stop-signal").start()
 
     signal.signal(signal.SIGTERM, asked)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its parent obeys it, or says that it is ignored
     tell_stacks_on_signal()
     order = parent.order()
     configure_logging(order.log_level, order.log_format)

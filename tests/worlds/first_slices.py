@@ -57,7 +57,9 @@ def seen(stopping: Path) -> dict[str, Any]:
         "pid": os.getpid(),
         "group": os.getpgrp() == os.getpid(),
         "files": files(),
-        "signals": [signal.getsignal(number) == signal.SIG_IGN for number in (signal.SIGTERM, signal.SIGINT)],
+        "signals": [
+            signal.getsignal(number) == signal.SIG_IGN for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        ],
         "stopping": stopping.exists(),
     }
 

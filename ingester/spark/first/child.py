@@ -186,7 +186,7 @@ def _serve(task: BundleTask, stopping: Path, taken: Connection, given: Connectio
     try:
         atexit._clear()  # the driver's
         os.setpgid(0, 0)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         _close_all(besides=_KEPT | {taken.fileno(), given.fileno()})
         if logging_as_configured()[0] != "debug":

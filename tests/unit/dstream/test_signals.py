@@ -71,6 +71,71 @@ def test_the_first_signal_asks_and_the_second_ends_at_once(
     assert process.wait(10) == 128 + number
 
 
+LOGGED = """
+from common.observability.logs import configure_logging
+configure_logging("info", "text")
+"""
+"""Its lines go to standard error."""
+
+
+def hung_up(
+    code: str, *, terminal: bool, ignored: bool = False, then: tuple[signal.Signals, ...] = ()
+) -> tuple[int, str]:
+    """How a process of a session of its own ends after two SIGHUPs and `then`, and its lines. `terminal`: it has one, which closes."""
+    ours, theirs = os.openpty()
+    told, tells = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PREPARED.format(terminal=terminal, ignored=ignored) + LOGGED + code, "end"],
+        stdin=theirs,
+        stdout=tells,
+        stderr=theirs if terminal else tells,
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    for end in (theirs, tells):
+        os.close(end)
+    try:
+        with os.fdopen(told) as heard:
+            assert heard.readline() == "ready\n"
+            if terminal:
+                os.close(ours)  # the kernel sends the first
+            else:
+                process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGHUP)
+            lines = heard.readline() if not terminal and not ignored else ""
+            for number in then:
+                process.send_signal(number)
+            return process.wait(60), lines + heard.read()
+    finally:
+        process.kill()
+        process.wait()
+        if not terminal:
+            os.close(ours)
+
+
+PREPARED = """
+import fcntl, signal, termios
+if {terminal}:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+if {ignored}:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+"""
+
+
+def test_a_terminal_that_closes_is_a_clean_stop_even_if_the_shell_says_so_as_well() -> None:
+    assert hung_up(CODE, terminal=True) == (0, "stopping\n")
+
+
+def test_a_service_without_a_terminal_says_that_no_signal_is_needed_and_goes_on() -> None:
+    status, lines = hung_up(CODE, terminal=False, then=(signal.SIGTERM,))
+    assert "SIGHUP is ignored: an edit of the configuration takes effect without a signal" in lines.splitlines()[0]
+    assert (status, lines.splitlines()[-1]) == (0, "stopping")
+
+
+def test_with_nohup_it_stays_ignored_without_a_line() -> None:
+    assert hung_up(CODE, terminal=False, ignored=True, then=(signal.SIGTERM,)) == (0, "stopping\n")
+
+
 def test_a_stage_stops_when_its_parent_is_gone_and_by_itself_minds_no_standard_input(
     processes: list[subprocess.Popen[str]],
 ) -> None:

@@ -26,7 +26,7 @@ def test_its_slices_are_given_up_it_dies_alone_and_nothing_is_left_of_it(tmp_pat
     assert told["reaped"]
     seen = told["seen"]
     assert seen["group"], "a terminal's Ctrl-C is the driver's"
-    assert seen["signals"] == [True, True]
+    assert seen["signals"] == [True, True, True]
     assert seen["files"].count("pipe") == 2, "its own alone: the JVM's input ends with the driver"
     assert seen["stopping"]
     assert told["ended"]
