@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from common.errors import PermanentError
 from ingester.spark.forking import DAEMON
@@ -97,7 +98,8 @@ def spark_settings(
     settings |= {
         "spark.master": master,
         "spark.local.dir": str(local_dir),
-        "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} -Dlog4j2.configurationFile=file:{log4j}",
+        # As a URL: options are split at blanks, and Spark's launcher reads quotes and backslashes in them.
+        "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} -Dlog4j2.configurationFile=file:{quote(str(log4j))}",
         "spark.executor.extraJavaOptions": _JVM_OPTIONS,
     }
     settings |= conf

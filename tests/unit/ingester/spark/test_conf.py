@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -131,3 +133,12 @@ def test_an_executors_pod_has_memory_for_the_python_workers_of_its_tasks(
     conf: dict[str, str], megabytes: str | None
 ) -> None:
     assert in_pod(**conf).get("spark.executor.memoryOverhead") == megabytes
+
+
+@pytest.mark.parametrize("folder", ["/t mp", "/it's", '/a "b"', "/100%", "/back\\slash", "/a#b?c"])
+def test_a_folder_of_any_name_is_one_option_of_java_for_whoever_splits_them(folder: str) -> None:
+    log4j = Path(folder, "log4j2.properties")
+    options = spark_settings("local", {}, local_dir=Path("/s"), log4j=log4j)["spark.driver.extraJavaOptions"]
+    assert options.split() == shlex.split(options)
+    name, _, url = options.split()[-1].partition("=")
+    assert (name, unquote(urlsplit(url).path)) == ("-Dlog4j2.configurationFile", str(log4j))
