@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 
 from common.buses import bus_of
-from common.check import Finding, failed, guarded, ok, remarked
+from common.check import Finding, by_hand, failed, guarded, ok, remarked, warn
 from common.errors import DStreamError
 from common.observability.check_port import port_findings
 from ingester.destination import destination_of
@@ -19,7 +19,7 @@ from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.spark.check import findings as spark_findings
-from ingester.spark.java import java_home
+from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.check import findings as database_findings
 from ingester.sqlserver.connection import Connection
@@ -55,6 +55,9 @@ def _matched(settings: IngesterSettings) -> Generator[Finding, None, IngesterSet
 
 def _java() -> Iterator[Finding]:
     home = java_home()
+    if (why := overruled(home)) is not None:
+        yield warn("Java", why, JAVA_HOME_HINT, fix=by_hand("the variable is set where the ingester is started"))
+        return
     yield ok("Java", f"found at {home}" if home is not None else "the machine's own")
 
 

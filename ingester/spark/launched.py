@@ -15,7 +15,7 @@ import structlog
 
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import LOG4J, is_local, maskable, results_port, spark_settings, unguarded
-from ingester.spark.java import java_home
+from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.spark.jvm import Jvm, spark_home
 from ingester.spark.launch import plain
 from ingester.spark.scratch import Scratch
@@ -93,6 +93,8 @@ def _files() -> list[str]:
 def name_interpreters(conf: Mapping[str, str]) -> None:
     """The Java and the Pythons that Spark takes, in the variables where it looks for them."""
     home = java_home()
+    if (why := overruled(home)) is not None:
+        log.warning("another Java than JAVA_HOME names is used", why=why, hint=JAVA_HOME_HINT)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))

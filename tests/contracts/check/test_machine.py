@@ -39,6 +39,17 @@ def test_java_is_found(place: Place) -> None:
     assert place.check("--stage", "ingester").said("ok", "Java")
 
 
+def test_a_java_home_without_java_is_a_warning_with_the_java_that_is_used_instead(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nothing")
+    report = place.check("--stage", "ingester")
+    said = report.said("warn", "Java")
+    assert said.startswith("JAVA_HOME names /nothing, which holds no Java 17 or newer; /")
+    assert said.endswith(" is used: set JAVA_HOME to a Java 17 or newer, or unset it")
+    assert report.status == 0
+
+
 def test_a_health_port_that_a_stranger_has_fails(place: Place, port: tuple[int, socket.socket]) -> None:
     _with_health(place, port[0])
     report = place.check("--stage", "ingester")
