@@ -166,10 +166,8 @@ class SparkExecutor:
 
     def check(self) -> str | None:
         if not self._jvm.alive:
-            raise PermanentError(
-                "running on Spark: its JVM has ended by itself",
-                hint="restart the ingester; if this repeats, raise spark.driver.memory",
-            )
+            how, remedy = self._jvm.ending
+            raise PermanentError(f"running on Spark: its JVM {how}", hint=remedy)
         if self._stopped is not None:
             raise PermanentError(
                 f"running on Spark: its context has stopped: {self._stopped}",

@@ -35,6 +35,7 @@ from common.observability.stacks import is_stack
 from ingester.spark import launch
 from ingester.spark.conf import properties
 from ingester.spark.kept import archive
+from ingester.spark.reasons import ending
 
 log = structlog.get_logger("spark")
 
@@ -160,6 +161,11 @@ class Jvm:
         return self._process.poll() is None
 
     @property
+    def ending(self) -> tuple[str, str]:
+        """How it has ended, and what to do about it; see `reasons.ending`."""
+        return ending(self._process.wait())
+
+    @property
     def serves(self) -> bool:
         """Whether the archive that it was given, if any, is of use to it; so it is assumed where nobody can say."""
         return self.given is None or archive.mapped(self.given, self._process.pid) is not False
@@ -179,10 +185,7 @@ class Jvm:
                     self._again_without()
                     continue
                 self._heard_out()
-                raise PermanentError(
-                    f"starting Spark: its JVM ended with status {self._process.returncode}: {self._last_line()}",
-                    hint="check the Java in JAVA_HOME and spark.driver.memory; --log-level debug shows everything that it printed",
-                )
+                raise self._unstarted()
             time.sleep(_LOOK)
         self._conf.unlink(missing_ok=True)  # it was read: however this process ends, no secret is left behind
         with self._told.open("rb") as told:
@@ -199,6 +202,12 @@ class Jvm:
         gateway.proc = self._process
         self._connected = True
         return gateway
+
+    def _unstarted(self) -> PermanentError:
+        how, remedy = self.ending
+        if "status" in how:
+            remedy = "check the Java in JAVA_HOME and spark.driver.memory; --log-level debug shows everything that it printed"
+        return PermanentError(f"starting Spark: its JVM {how}: {self._last_line()}", hint=remedy)
 
     def _again_without(self) -> None:
         """An archive may only ever help. Spark's own launcher is the way that is tried now."""

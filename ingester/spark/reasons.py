@@ -1,8 +1,9 @@
-"""Why a Spark job failed, in one line. Py4J's text begins with the call that failed; the reason comes further down. Pure."""
+"""Why a Spark job failed or its JVM ended, in one line. Py4J's text begins with the call that failed; the reason comes further down. Pure."""
 
 from __future__ import annotations
 
 import re
+import signal
 
 _CLASS = re.compile(r"^(?:[a-z_]\w*\.)+\w*(?:Exception|Error|Throwable): ")
 _TASK = re.compile(r".*most recent failure: (?:Lost task [\d.]+ in stage [\d.]+ )?(?:\(TID \d+\) )?")
@@ -45,6 +46,14 @@ _HINTS = (
     ("executor", "read the executors' logs; --log-level debug shows what Spark prints here"),
 )
 
+_CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
+_NO_HEAP = 52
+"""Spark's own status for a JVM whose heap was too small."""
+_KILLED = (
+    "if nobody did that, the kernel did, because memory ran out (its log says so): give the machine more, or the container a higher limit; "
+    "more for spark.driver.memory would make it worse"
+)
+
 
 def reason(text: str) -> str:
     """The reason in the text of an exception, without a stack."""
@@ -63,6 +72,25 @@ def reason(text: str) -> str:
 def hint_for(why: str) -> str | None:
     """How to fix it, if that is known."""
     return next((hint for sign, hint in _HINTS if sign.lower() in why.lower()), None)
+
+
+def ending(status: int) -> tuple[str, str]:
+    """How Spark's JVM has ended, and what to do about it. `status`: negative for a signal, as Popen has it."""
+    number = _signal(-status if status < 0 else status - 128)
+    if number is None:
+        remedy = (
+            "raise spark.driver.memory" if status == _NO_HEAP else "--log-level debug shows everything that it printed"
+        )
+        return f"ended with status {status}", f"restart the ingester; if this repeats, {remedy}"
+    if number is signal.SIGKILL:
+        return "was killed by SIGKILL", _KILLED
+    if number in _CRASHES:
+        return f"has crashed with {number.name}", "read hs_err_pid*.log in the ingester's working directory"
+    return f"was ended by {number.name}", "find out who sent that signal to the JVM, and restart the ingester"
+
+
+def _signal(number: int) -> signal.Signals | None:
+    return signal.Signals(number) if number in set(signal.Signals) else None
 
 
 def worker_died(why: str) -> bool:

@@ -125,7 +125,8 @@ def test_when_the_jvm_dies_its_stage_says_so_the_other_drains_and_the_status_is_
     os.kill(child(server.child("ingester"), b"org.apache.spark"), signal.SIGKILL)
     assert server.process.wait(60) == 1
     text = server.log.read_text()
-    assert "dstream: running on Spark: its JVM has ended by itself" in text
+    assert "dstream: running on Spark: its JVM was killed by SIGKILL" in text
+    assert "memory ran out" in text
     [line] = [line for line in text.splitlines() if "stage ended by itself; stopping the other" in line]
     assert "status=1" in line
     assert "router stopped" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.spark.reasons import hint_for, reason
+from ingester.spark.reasons import ending, hint_for, reason
 
 _CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 _ABORTED = (
@@ -71,3 +71,22 @@ def test_known_reasons_have_a_remedy() -> None:
     assert "memory" in (hint_for("Python worker exited unexpectedly (crashed)") or "")
     assert "installed" in (hint_for("ModuleNotFoundError: No module named 'ingester'") or "")
     assert hint_for("something else") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "how", "remedy"),
+    [
+        (-9, "was killed by SIGKILL", "the kernel did, because memory ran out"),
+        (137, "was killed by SIGKILL", "the container a higher limit"),
+        (143, "was ended by SIGTERM", "find out who sent that signal"),
+        (-6, "has crashed with SIGABRT", "hs_err_pid"),
+        (52, "ended with status 52", "raise spark.driver.memory"),
+        (1, "ended with status 1", "--log-level debug"),
+        (255, "ended with status 255", "--log-level debug"),
+    ],
+)
+def test_the_end_of_a_jvm_is_named_with_the_remedy_for_it(status: int, how: str, remedy: str) -> None:
+    words, hint = ending(status)
+    assert words == how
+    assert remedy in hint
+    assert ("raise spark.driver.memory" in hint) is (status == 52)
