@@ -53,6 +53,8 @@ _PHASES = 3600.0
 """Seconds, many intervals: where the common times of an ingester's idle tables lie among those of other ingesters is left to chance."""
 _WAITED = 0.2
 """Seconds after which tables that rest are looked at together with others."""
+_TOGETHER = 1000
+"""Of tables that rest at most so many are looked at together: the first change in a long while is behind no more of them."""
 _PASS_SECONDS = 0.05
 """How long a look at tables that rest may keep the others waiting."""
 _FEWEST = 32
@@ -164,7 +166,7 @@ class Schedule:
         """
         taken = self._lively.take(now + ahead) if self._lively.first() <= now else []
         if self._resting.first() <= (now - _WAITED if taken else now):
-            taken += self._resting.take(now + ahead, most if self._changing else None)
+            taken += self._resting.take(now + ahead, most if self._changing else _TOGETHER)
         for table in taken:
             self._looked[table] = now
         return taken

@@ -1,7 +1,8 @@
 """How far capture has come, and which tables have new changes: the question before each pass.
 
 One round trip if nothing has happened since, for any number of tables. Otherwise a second one, with a statement for
-each table that must be checked. Each statement's text depends on its table alone, so SQL Server reuses its plan.
+each table that must be checked, and further ones for thousands of tables. Each statement's text depends on its table
+alone, so SQL Server reuses its plan.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from ingester.sqlserver.sql.changes import Statement
 
 UNKNOWN_OBJECT = 208
 _NO_RIGHT, _LOCKED = -1, -2
+_A_BATCH = 1000
+"""Looks in one round trip: each has its deadline, and a server that has no plan for them yet makes one for each."""
 _BEFORE_ALL = Lsn(bytes(10))
 _STAMP: Statement = (queries.CATALOG_STAMP, ())
 Stamp = tuple[Any, ...]
@@ -81,7 +84,13 @@ class Prober:
         if stamp and not asked:
             return self._as_before(requests, stamp[0])
         lows = queries.low_watermarks([name for r in requests for name in change_table(r.instance).kept])
-        *sets, found, stamps = self._connection.batch([*self._looks(requests, asked), lows, _STAMP])
+        looks = self._looks(requests, asked)
+        sets = list[list[tuple[int, int]]]()
+        while len(looks) > _A_BATCH:
+            sets += self._connection.batch([WAITED, *looks[:_A_BATCH]])
+            del looks[:_A_BATCH]
+        *last_sets, found, stamps = self._connection.batch([*([WAITED] if looks else ()), *looks, lows, _STAMP])
+        sets += last_sets
         pending = {number: answer for rows in sets for number, answer in rows}
         return self._answered(requests, asked, pending, dict(found), stamps)
 
@@ -118,11 +127,10 @@ class Prober:
             return []
         last = self._last or _BEFORE_ALL
         held = {at for at in asked if requests[at].instance.name in self._locked}
-        looks = [
+        return [
             unless_locked(self._look(at, requests[at], last), queries.locked(at, _LOCKED), held=at in held)
             for at in sorted(asked, key=held.__contains__)
         ]
-        return [WAITED, *looks]
 
     def _look(self, number: int, request: ProbeRequest, last: Lsn) -> Statement:
         instance, start = change_table(request.instance), _start(request)

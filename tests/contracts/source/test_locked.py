@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from common.errors import ConnectionLost, TransientError
@@ -50,6 +52,38 @@ def test_the_others_are_looked_at_at_once_and_the_held_ones_when_they_are_free(
     assert len(probe.answers) == 5
     assert all(answer.pending for answer in probe.answers.values())
     assert place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT") == [(session[0][0], 10_000)]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 5])
+def test_thousands_of_tables_are_asked_about_in_several_round_trips(
+    server: SqlServerEmulator, place: Place, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("ingester.sqlserver.probe._A_BATCH", at_once)
+    first = place.source.probe(_requests(place))
+    assert [answer.pending for answer in first.answers.values()] == [True] * 5
+    assert first.upto is not None
+    place.execute("INSERT INTO dbo.T1 VALUES (2); INSERT INTO dbo.T4 VALUES (2)")
+    place.scan()
+    requests = [replace(request, after=first.upto) for request in _requests(place)]
+    with server.inject(ChangeTableLocked("dbo_T2_CT")):
+        probe = place.source.probe(requests)
+    assert probe.locked == {"dbo_T2": "cdc.dbo_T2_CT"}
+    assert {name: answer.pending for name, answer in probe.answers.items()} == {
+        "dbo_T0": False,
+        "dbo_T1": True,
+        "dbo_T3": False,
+        "dbo_T4": True,
+    }
+    again = place.source.probe(requests)
+    assert {name for name, answer in again.answers.items() if answer.pending} == {"dbo_T1", "dbo_T4"}
+    assert len(again.answers) == 5
+    last = place.source.probe([replace(request, after=again.upto) for request in requests])
+    assert [answer.pending for answer in last.answers.values()] == [False] * 5
+
+
+def _requests(place: Place) -> list[ProbeRequest]:
+    states = place.source.states(TABLES)
+    return [ProbeRequest(states[table].instances[0], None) for table in TABLES]
 
 
 def test_what_a_held_table_was_is_not_taken_for_empty(server: SqlServerEmulator, place: Place) -> None:

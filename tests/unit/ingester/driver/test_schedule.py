@@ -339,3 +339,11 @@ def test_idle_tables_stay_apart_while_another_one_changes() -> None:
     assert schedule.take(5.3) == [PERSONS]
     schedule.put(PERSONS, TableOutcome.IDLE, now=5.3)
     assert schedule.next_due() == 10
+
+
+def test_of_thousands_of_idle_tables_a_thousand_are_looked_at_together() -> None:
+    schedule = Schedule(lambda: 0.0)
+    for number in range(2500):
+        schedule.add(TableName("dbo", f"T{number}"), RHYTHM, now=0)
+    sizes = [len(schedule.take(0, ahead=0.1)) for _ in range(4)]
+    assert sizes == [1000, 1000, 500, 0]
