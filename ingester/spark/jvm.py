@@ -48,6 +48,8 @@ _LAST_SECONDS = 1.0
 _LOGGED = re.compile(r"(?:ERROR|WARN) [\w.$]+: (.+)")
 _FRAME = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
 _THROWN = re.compile(r"Exception in thread |Caused by: ")
+_ARENAS = "MALLOC_ARENA_MAX"
+"""Of glibc. By default each thread of the JVM may get an arena of its own, and what was freed there stays."""
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
@@ -77,6 +79,7 @@ class Jvm:
         conf.touch(mode=0o600)
         conf.write_text(properties(settings), encoding="utf-8")
         self._environment = {
+            _ARENAS: "2",
             **os.environ,
             **environment,
             "SPARK_CONNECT_MODE": "0",

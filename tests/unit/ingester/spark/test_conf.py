@@ -52,6 +52,20 @@ def test_conf_wins_over_every_default() -> None:
     assert settings("local[2]", spark_executor_memory="2g")["spark.executor.memory"] == "2g"
 
 
+def test_on_this_machine_the_jvm_begins_with_a_small_heap_and_the_users_options_are_alone_where_there_are_some() -> (
+    None
+):
+    local, cluster = settings("local[2]"), settings("yarn")
+    assert "-Xms48m -Xmn24m" in local["spark.driver.extraJavaOptions"]
+    for options in (
+        cluster["spark.driver.extraJavaOptions"],
+        *(each["spark.executor.extraJavaOptions"] for each in (local, cluster)),
+    ):
+        assert "-Xm" not in options
+    own = settings("local[2]", spark_driver_extraJavaOptions="-Xss1m")
+    assert own["spark.driver.extraJavaOptions"] == "-Xss1m"
+
+
 def test_numbers_and_words_of_conf_are_not_masked_and_longer_values_are() -> None:
     assert maskable({"a": "true", "b": "512m", "host": "127.0.0.1", "c": "hunter22-hunter22"}) == ["hunter22-hunter22"]
 
