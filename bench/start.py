@@ -35,10 +35,12 @@ from common.servicebus.provision import provision
 
 _ROWS: Final = 100
 _PATIENCE: Final = 90.0
-_SPARK_PATIENCE: Final = 15.0
 _LOOK: Final = 0.01
-_UP: Final = "Spark has started, slices go there from now on"
-_EVENTS: Final = {"ingester starting": "announced_s", "ingester started": "looping_s", _UP: "spark_s"}
+_EVENTS: Final = {
+    "ingester starting": "announced_s",
+    "ingester started": "looping_s",
+    "Spark has started, slices go there from now on": "spark_s",
+}
 
 Figures = dict[str, float]
 
@@ -71,7 +73,7 @@ def one(ground: Ground, folder: Path, python: str, tables: list[TableName], name
                 if process.poll() is not None or time.monotonic() - begun > _PATIENCE:
                     raise SystemExit(f"no message came:\n{log.read_text()[-2000:]}")
             figures = {"first_change_s": time.monotonic() - begun, "processor_s": _tree_seconds(process.pid)}
-            _await_spark(log)
+            _await_spark(process.pid)
             time.sleep(settle)
             resident = _resident(process.pid)
             asked = time.monotonic()
@@ -83,10 +85,10 @@ def one(ground: Ground, folder: Path, python: str, tables: list[TableName], name
     return figures | _steps(log, wall) | resident
 
 
-def _await_spark(log: Path) -> None:
-    """An installation that says nothing of it has Spark before it sends anything."""
-    deadline = time.monotonic() + _SPARK_PATIENCE
-    while _UP not in log.read_text() and time.monotonic() < deadline:
+def _await_spark(pid: int) -> None:
+    """Its first task has a worker."""
+    deadline = time.monotonic() + _PATIENCE
+    while not system.ingester_processes(pid)["workers"] and time.monotonic() < deadline:
         time.sleep(_LOOK)
 
 
