@@ -91,6 +91,20 @@ def test_a_table_that_is_not_there_is_missed_when_its_statement_is_reached(table
 
 
 @item(78, "documented")
+def test_a_batch_that_ran_is_bound_again_after_its_table_has_changed(table: Database) -> None:
+    """The same text, once good, fails before its first statement when the column is gone.
+
+    Source: Microsoft, "Query processing architecture guide", recompiling execution plans.
+    """
+    table.run("CREATE TABLE dbo.noted (n int NOT NULL)")
+    batch = "INSERT INTO dbo.noted VALUES (1); SELECT v FROM dbo.t WHERE n = 1"
+    assert [table.column(batch), table.column(batch)] == [["a"], ["a"]]
+    table.run("ALTER TABLE dbo.t DROP COLUMN v")
+    assert table.error(batch).number == 207
+    assert table.value("SELECT COUNT(*) FROM dbo.noted") == 2
+
+
+@item(78, "documented")
 def test_a_text_run_by_exec_is_a_batch_of_its_own(table: Database) -> None:
     """Its errors of compilation are caught around it.
 
