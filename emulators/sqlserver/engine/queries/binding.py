@@ -23,7 +23,7 @@ from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.statements import Name, Statement
 from emulators.sqlserver.tsql.reading.trees import parse_query
 
-_COMPILED = frozenset((137, 207, 209, 4104))
+_COMPILED = frozenset((137, 156, 207, 209, 4104))
 _KEPT, _LONGEST = 256, 4000
 """Batches that are remembered, and how long they may be: longer ones carry their data along and never come again."""
 
@@ -36,7 +36,7 @@ class Binding:
         self._bound: set[object] = set()
 
     def bind(self, sql: str, statements: Sequence[Statement]) -> None:
-        """Raises SqlError 137, 207, 209, 4104. A single statement fails by itself, before it does anything."""
+        """Raises SqlError 137, 156, 207, 209, 4104. A single statement fails by itself, before it does anything."""
         if not statements or (len(statements) == 1 and type(statements[0]) not in _FLOW):
             return
         session = self._session

@@ -23,6 +23,7 @@ from emulators.sqlserver.tsql.planning.plans import Expr, Names, Virtual
 from emulators.sqlserver.tsql.planning.precedence import COERCIBLE, EXPLICIT, IMPLICIT, Label, combined, unresolved
 from emulators.sqlserver.tsql.planning.scopes import Scope
 from emulators.sqlserver.tsql.planning.special_calls import SPECIAL
+from emulators.sqlserver.tsql.reading.reader import RESERVED
 from emulators.sqlserver.tsql.reading.trees import described
 from emulators.sqlserver.tsql.values.calls import Call, register, strict
 from emulators.sqlserver.tsql.values.convert import converter
@@ -187,7 +188,12 @@ class Expressions:
         identifier = node.this
         if not qualifier and not identifier.args.get("quoted") and node.name.upper() in WITHOUT_PARENTHESES:
             return function_calls.session_call(node.name.upper(), [])
-        found = scope.column(node.name, qualifier, self.names.fold)
+        try:
+            found = scope.column(node.name, qualifier, self.names.fold)
+        except SqlError:
+            if not identifier.args.get("quoted") and node.name.upper() in RESERVED:
+                raise errors.keyword_syntax(node.name) from None
+            raise
         if self.grouped is not None and any(found is o.expr for r in scope.relations for o in r.columns):
             text = (
                 f"Column '{'.'.join([*qualifier, node.name])}' is invalid in the select list because it is not contained in "

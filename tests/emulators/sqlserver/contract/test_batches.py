@@ -54,6 +54,7 @@ def test_a_branch_that_never_runs_may_hold_anything(table: Database, sql: str) -
         ("DELETE FROM dbo.t WHERE missing = 3", 207),
         ("IF EXISTS (SELECT 1 FROM dbo.t WHERE missing = 3) PRINT 'x'", 207),
         ("SELECT other.n FROM dbo.t", 4104),
+        ("SELECT default FROM dbo.t", 156),
         ("SELECT @missing", 137),
         ("SELECT n FROM dbo.t WHERE", 102),
     ],
