@@ -32,6 +32,8 @@ _MOST_GIVEN_UP = 8
 """How many abandoned logins may be pending. No more are begun: a peer that sends a byte now and then keeps each from
 ending."""
 
+HANGS = "check whether the server hangs or is overloaded"
+
 
 class Wire:
     """The socket of one of the driver's connections, known after its first statement. This class shuts it, the driver
@@ -212,9 +214,7 @@ def login_in_time(work: Callable[[], Any], seconds: float, stop: threading.Event
     threading.Thread(target=attempt.run, name="sqlserver-login", daemon=True).start()
     while not attempt.done.wait(TICK):
         if patience.spent() and attempt.give_up():
-            raise ConnectionLost(
-                f"{doing}: {_said(patience, seconds)}", hint="check whether the server hangs or is overloaded"
-            )
+            raise ConnectionLost(f"{doing}: {_said(patience, seconds)}", hint=HANGS)
     if attempt.error is not None:
         raise attempt.error
     return attempt.result

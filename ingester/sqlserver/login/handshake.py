@@ -43,6 +43,8 @@ _LET_IT = (
     "https://learn.microsoft.com/troubleshoot/sql/database-engine/connect/tls-1-2-support-microsoft-sql-server"
 )
 
+NO_ANSWER = "check that this is a port of SQL Server and that no firewall drops packets"
+
 
 class Untrusted(Exception):
     """The server does not encrypt, or its certificate cannot be trusted; the text says why."""
@@ -243,10 +245,7 @@ class Line:
 
 
 def late(doing: str, seconds: float) -> ConnectionLost:
-    return ConnectionLost(
-        f"{doing}: no answer within {seconds:g} s",
-        hint="check that this is a port of SQL Server and that no firewall drops packets",
-    )
+    return ConnectionLost(f"{doing}: no answer within {seconds:g} s", hint=NO_ANSWER)
 
 
 def _first(found: Sequence[Any], doing: str, end: float, seconds: float) -> socket.socket:

@@ -24,11 +24,11 @@ from common.sqladdress import SqlAddress
 from ingester.sqlserver.login.browser import port_of
 from ingester.sqlserver.login.errors import refused
 from ingester.sqlserver.login.freetds import driver_file, held, refuse_what_fits_no_line
-from ingester.sqlserver.login.handshake import Line, Unencrypted, Untrusted, late
+from ingester.sqlserver.login.handshake import NO_ANSWER, Line, Unencrypted, Untrusted, late
 from ingester.sqlserver.login.refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver.login.relay import Relay
 from ingester.sqlserver.login.trust import authorities, greet, wanted_name
-from ingester.sqlserver.waiting import Patience, Wire, login_in_time, patient
+from ingester.sqlserver.waiting import HANGS, Patience, Wire, login_in_time, patient
 
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
@@ -94,6 +94,11 @@ class Login:
             if not proven:
                 raise
             raise ConnectionLost(error.message, hint=error.hint) from error
+        except ConnectionLost as error:
+            if not proven or error.hint not in (NO_ANSWER, HANGS):
+                raise
+            # It was SQL Server, and now nobody answers: each of these hints is a guess, and would be another line about the same outage.
+            raise ConnectionLost(error.message) from error
 
     @property
     def _who(self) -> str:

@@ -284,6 +284,18 @@ def test_a_silent_server_is_given_up_after_the_login_timeout() -> None:
             Connection(there).rows("SELECT 1")
 
 
+@pytest.mark.parametrize(("proven", "hinted"), [(False, True), (True, False)])
+def test_a_server_that_has_answered_before_and_is_silent_is_not_taken_for_something_else(
+    proven: bool, hinted: bool
+) -> None:
+    """Where the connection broke is the first hint of an outage; a guess at the next login would be a second line about it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        there = SqlAddress("127.0.0.1", silent.getsockname()[1], None, "d", "u", SecretStr("p"), options=ONE_SECOND)
+        with pytest.raises(ConnectionLost, match="no answer within 1 s") as lost:
+            Connection(there, proven=proven).rows("SELECT 1")
+    assert (lost.value.hint is not None) is hinted
+
+
 def test_an_address_that_refuses_and_then_serves_is_used_again() -> None:
     engine = ScriptedEngine()
     engine.on("SELECT 1")
