@@ -47,7 +47,7 @@ from ingester.spark.first.child import Child, forked
 from ingester.spark.first.hand_over import HandOver, answered
 from ingester.spark.launched import Launched, launched
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
-from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.connection import Connection, given_up
 from ingester.sqlserver.hints import BESIDE_THE_JOB
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.history.store import SqlServerSnapshots
@@ -146,7 +146,9 @@ def _run(
     with engine(settings) as begun:
         looking = Connection(settings.db, stop=stop)
         finder = Finder(settings, partial(tables_under_cdc, looking), stats.found, looking.close)
-        return _run_with(finder.begin(), finder, stop, stats, begun, watched)
+        with given_up(stop):
+            resolved = finder.begin()
+        return _run_with(resolved, finder, stop, stats, begun, watched)
 
 
 def _run_with(
@@ -166,11 +168,12 @@ def _run_with(
         counted = list(settings.tables)
         source = _source(settings, connection, counted)
         offsets = SqlServerOffsets(connection, destination_of(settings))
-        offsets.ensure()
-        stored = _stored(settings, connection, stop)
-        locks.ensure()
         pauses = PauseLook(SqlServerPauses(Connection(settings.db, proven=True, stop=stop)))
-        paused = pauses.first()
+        with given_up(stop):
+            offsets.ensure()
+            stored = _stored(settings, connection, stop)
+            locks.ensure()
+            paused = pauses.first()
         with begun() as executor:
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))
             loop = Loop(

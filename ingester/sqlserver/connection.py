@@ -12,7 +12,7 @@ from typing import Any
 
 import pymssql
 
-from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
+from common.errors import ConnectionLost, DStreamError, PermanentError, Stopped, TransientError
 from common.sqladdress import SqlAddress
 from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver.literals import batch, rendered
@@ -23,6 +23,17 @@ from ingester.sqlserver.waiting import Patience, Wire, patient, wait
 pymssql.set_wait_callback(wait)
 
 Fetch = Callable[[Callable[[tuple[Any, ...]], bool]], tuple[list[tuple[Any, ...]], bool]]
+
+
+@contextmanager
+def given_up(stop: threading.Event) -> Iterator[None]:
+    """For a start: a server that did not answer before `stop` is no fault. Raises Stopped instead of ConnectionLost then."""
+    try:
+        yield
+    except ConnectionLost as error:
+        if not stop.is_set():
+            raise
+        raise Stopped("asked to stop") from error
 
 
 class Connection:

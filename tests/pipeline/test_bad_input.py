@@ -253,10 +253,15 @@ def test_what_is_no_storage_accounts_connection_string(place: Place) -> None:
     assert "ingester.locks.connection_string is not a storage account's connection string" in told.text
 
 
-def test_a_stop_during_the_start_waits_for_no_management_api_that_says_nothing(place: Place) -> None:
+@pytest.mark.parametrize("who", ["management", "db"])
+def test_a_stop_during_the_start_waits_for_nobody_who_says_nothing(place: Place, who: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mute.settimeout(90)
-        place.values["management"] = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        port = mute.getsockname()[1]
+        if who == "management":
+            place.values["management"] = f"http://127.0.0.1:{port}"
+        else:
+            place.values["db"] = f"sqlserver://u:p@127.0.0.1:{port}?database=d&encrypt=disable&connection+timeout=60"
         process = subprocess.Popen(
             place.command("ingester"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
