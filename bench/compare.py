@@ -26,7 +26,7 @@ from bench import start
 from bench.comparison.sides import OtherIngester, Side, both, ground_in, program
 from bench.comparison.spread import Compared, compared, text
 from bench.ingestion.ground import Ground
-from bench.ingestion.whole import drained
+from bench.ingestion.whole import draining
 from common.names import TableName
 from common.servicebus.management import administration
 from ingester.spark.kept.archive import OFF, VARIABLE
@@ -67,12 +67,11 @@ def backlog(sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) 
 def _drained(side: Side, *, ground: Ground, folder: Path, tables: Sequence[TableName], rows: int, name: str) -> Figures:
     """The figures of one backlog."""
     forgotten(ground)
-    with OtherIngester(side, ground, folder, tables, _QUEUE) as ingester:
-        done = drained(ingester, ground.cursor, tables, rows)
+    with draining(OtherIngester(side, ground, folder, tables, _QUEUE), ground.cursor, tables, rows) as done:
+        spent = {part: seconds / rows * 1e6 for part, seconds in done.processor.items()}
     client, _ = administration(ground.bus, ground.emulators.management_endpoint)
     with client:
         client.delete_queue(_QUEUE)
-    spent = {part: seconds / rows * 1e6 for part, seconds in done.processor.items()}
     return {
         f"{name}: changes/s": done.rate,
         f"{name}: ours, µs a change": spent["driver"] + spent["jvm"] + spent["workers"],

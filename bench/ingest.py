@@ -26,7 +26,7 @@ from typing import Any
 
 from bench.ingestion import idle, stages
 from bench.ingestion.ground import Ground
-from bench.ingestion.whole import SLOTS, Ingester, drained
+from bench.ingestion.whole import SLOTS, Ingester, draining
 from common.bus.ports import QueueNeed
 from common.names import TableName
 from common.servicebus.provision import provision
@@ -45,8 +45,9 @@ def backlog(ground: Ground, folder: Path, counts: Sequence[int], rows: int) -> F
         apart, product = stages.split(place, tables, ahead=False), stages.split(place, tables, ahead=True)
         ground.cursor.execute("DELETE FROM dbo.cdc_offsets")
         before = ceilings(place, tables, apart)
-        with Ingester(ground, folder, tables, queue=name) as ingester:
-            whole = drained(ingester, ground.cursor, tables, rows // count * count)
+        ingester = Ingester(ground, folder, tables, queue=name)
+        with draining(ingester, ground.cursor, tables, rows // count * count) as whole:
+            pass
         after = ceilings(place, tables, apart)
         reached = {stage: (before[stage] + after[stage]) / 2 for stage in before}
         lowest = min(stages.CEILINGS, key=lambda stage: reached[stage])

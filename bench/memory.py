@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from bench.ingestion.ground import Ground
-from bench.ingestion.whole import Ingester, drained
+from bench.ingestion.whole import Ingester, draining
 from common.names import TableName
 
 _WIDE = "Id INT NOT NULL PRIMARY KEY, Text NVARCHAR(MAX)"
@@ -42,8 +42,8 @@ def wide(ground: Ground, name: str, rows: int, characters: int) -> TableName:
 
 def measured(ground: Ground, folder: Path, table: TableName, rows: int) -> dict[str, float]:
     """The peaks of an ingester that drains `table`, and its changes a second."""
-    with Ingester(ground, folder, [table], queue=table.table.lower(), oversize="dead_letter") as ingester:
-        done = drained(ingester, ground.cursor, [table], rows)
+    ingester = Ingester(ground, folder, [table], queue=table.table.lower(), oversize="dead_letter")
+    with draining(ingester, ground.cursor, [table], rows) as done:
         return {"changes_s": round(done.rate)} | {f"peak_mb.{name}": peak for name, peak in ingester.peaks().items()}
 
 

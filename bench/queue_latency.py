@@ -248,6 +248,7 @@ def settled(ground: Ground, running: Running, tables: Sequence[TableName]) -> No
         with suppress(pymssql.Error):
             ground.cursor.execute("SELECT COUNT(*) FROM dbo.cdc_offsets")
             if ground.cursor.fetchone()[0] >= len(tables):
+                running.wait_for_spark()
                 time.sleep(_SETTLED)
                 return
         time.sleep(0.5)

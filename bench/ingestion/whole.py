@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -17,11 +18,14 @@ from common.names import TableName
 from dstream.demo.processes import Service
 from ingester.position import Position
 from ingester.sqlserver.position import LogPosition, Lsn
+from ingester.sqlserver.sql.pauses import CREATE
 
 SLOTS: Final = 8
 """Of Spark: the setting's default."""
 _PATIENCE: Final = 900.0
 _LOOK: Final = 0.05
+_SETTLED: Final = 3.0
+"""After which the first task has answered, and slices go to Spark."""
 
 _CONFIG: Final = """\
 ingester {{
@@ -99,6 +103,16 @@ class Running:
         if self._service.died() is not None:
             raise SystemExit(f"the {self._service.stage} ended by itself:\n{self._service.tail()}")
 
+    def wait_for_spark(self) -> None:
+        """Until an ingester's Spark has run a task: then a process is there that starts Python workers."""
+        deadline = time.monotonic() + _PATIENCE
+        while not system.ingester_processes(self._service.pid)["workers"]:
+            self.check()
+            if time.monotonic() > deadline:
+                raise SystemExit(f"Spark has not started within {_PATIENCE:.0f} s")
+            time.sleep(_LOOK)
+        time.sleep(_SETTLED)
+
 
 class Ingester(Running):
     """`dstream ingester` over `tables`, to `queue`."""
@@ -167,6 +181,22 @@ def last_positions(cursor: Any, tables: Sequence[TableName]) -> dict[str, Positi
         lsn, command_id, seqval, operation = cursor.fetchone()
         ends[table.key] = LogPosition(Lsn(bytes(lsn)), command_id, bytes(seqval), operation)
     return ends
+
+
+@contextmanager
+def draining(ingester: Ingester, cursor: Any, tables: Sequence[TableName], rows: int) -> Iterator[Drained]:
+    """Run the ingester until it has drained a backlog, and then until the end of the context. The tables are paused until Spark has started:
+    the start is another part's figure."""
+    cursor.execute(CREATE)
+    for table in tables:
+        cursor.execute(
+            "INSERT INTO dbo.cdc_pauses (table_name, paused_at, paused_by) "
+            f"VALUES (N'{table.key}', SYSUTCDATETIME(), N'the bench')"
+        )
+    with ingester:
+        ingester.wait_for_spark()
+        cursor.execute("UPDATE dbo.cdc_pauses SET resumed_at = SYSUTCDATETIME() WHERE resumed_at IS NULL")
+        yield drained(ingester, cursor, tables, rows)
 
 
 def drained(ingester: Ingester, cursor: Any, tables: Sequence[TableName], rows: int) -> Drained:
