@@ -217,11 +217,18 @@ def _announcement(emulator: ServiceBusEmulator, options: argparse.Namespace) -> 
         "port": emulator.port,
         "http_port": emulator.http_port,
         "connection_string": emulator.connection_string,
+        "amqp_address": f"127.0.0.1:{emulator.port}",
+        "management_endpoint": f"http://127.0.0.1:{emulator.http_port}",
     }
     lines = [emulator.connection_string, f"management API at http://127.0.0.1:{emulator.http_port}"]
     if options.tls:
         secure = emulator.secure_connection_string
         facts |= {"tls_port": emulator.tls_port, "https_port": emulator.https_port, "secure_connection_string": secure}
+        facts |= {
+            "secure_amqp_address": f"localhost:{emulator.tls_port}",
+            "secure_management_endpoint": f"https://localhost:{emulator.https_port}",
+            "administration_connection_string": secure,
+        }
         lines += [f"over TLS: {secure}", f"custom endpoint address sb://localhost:{emulator.tls_port}"]
     return json.dumps(facts) if options.json else "\n".join(lines)
 

@@ -146,6 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     # Only now: --help must not wait for the parser and the engine to load.
     from emulators.sqlserver.build import build_engine
+    from emulators.sqlserver.cdc.options import CdcOptions
     from emulators.sqlserver.engine.store.data_directory import DataDirectoryError
 
     stop = threading.Event()
@@ -159,6 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             databases=databases,
             capture_interval=arguments.capture_interval,
             data_dir=arguments.data_dir,
+            capture=CdcOptions(first_entry=True),
             tokens=dict(arguments.token),
         )
     except DataDirectoryError as error:

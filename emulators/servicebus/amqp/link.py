@@ -21,6 +21,10 @@ CREDIT: Final = 1000
 SERIAL: Final = 1 << 32
 """Ids and counts of 32 bits begin anew after this many (part 2, section 2.8.7)."""
 _SETTLED: Final = 1
+_COORDINATOR: Final = (0x30, "amqp:coordinator:list")
+"""Part 4, section 4.5.1."""
+_SELECTOR: Final = (0x0000_468C_0000_0004, "apache.org:selector-filter:string")
+"""What JMS calls a message selector (AMQP capabilities registry: filters)."""
 
 
 @dataclass(slots=True)
@@ -111,6 +115,8 @@ class Link:
             return None
         if value.descriptor != code or not isinstance(value.value, list):
             text = f"Termini of type {value.descriptor!r} are not supported."
+            if value.descriptor in _COORDINATOR:
+                text = "Transactions are not supported by the emulator: there is no coordinator to attach to."
             self.objection = AmqpError("amqp:not-implemented", text)
             return None
         return value.value
@@ -289,6 +295,14 @@ class Link:
         """The message was not taken; a settled one is lost, as its sender chose."""
         if not delivery.settled:
             self.session.write(p.disposition(True, delivery.id, None, p.rejected(failure)))
+
+
+def selectors_of(link: Link) -> list[str]:
+    """The names of the source's filters that are selectors of JMS, by their descriptors."""
+    given = link.source[7] if link.source and len(link.source) > 7 else None
+    if not isinstance(given, dict):
+        return []
+    return [str(name) for name, item in given.items() if isinstance(item, Described) and item.descriptor in _SELECTOR]
 
 
 def symbol_map(value: Value) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One client's connection to the namespace: what each link it attaches leads to.
 
-No link to an entity without the right to it (`claims.py`). Transactions (a link to a coordinator) are refused by name.
+No link to an entity without the right to it (`claims.py`). Transactions (a link to a coordinator) and selectors of JMS
+are refused by name.
 Source: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide".
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulators.servicebus.amqp.link import Link, filters_of
+from emulators.servicebus.amqp.link import Link, filters_of, selectors_of
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.entities.admission import require_enabled
 from emulators.servicebus.entities.namespace import Namespace
@@ -116,6 +117,9 @@ class ClientBroker(Claims):
         if isinstance(entity, Topic):
             raise AmqpError("amqp:not-allowed", f"'{path}' is a topic: receive from its subscriptions.")
         node.require_receivable()
+        if selectors_of(link):
+            text = "Message selectors are not supported: create a subscription with a rule instead."
+            raise AmqpError("amqp:not-implemented", text)
         wants_session = SESSION_FILTER in filters_of(link)
         passage = Passage(path, self._faults, self._meter)
         if isinstance(store, SessionStore):

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CdcOptions:
-    """Every default but those of `job_keeps_log` and `session_keeps_log` is the real server's."""
+    """Every default but those of `first_entry`, `job_keeps_log` and `session_keeps_log` is the real server's."""
 
     capture_interval: float | None = None
     """Seconds between scans of new capture jobs, instead of the 5 s of sys.sp_cdc_add_job."""
     idle_interval: float = 300.0
     """Seconds without a transaction after which cdc.lsn_time_mapping gets an entry that stands for none."""
+    first_entry: bool = False
+    """Whether the first scan of captured tables that finds nothing leaves such an entry at once, as on the real server."""
     cleanup_interval: float | None = None
     """Seconds between two runs of the cleanup job; None: at 02:00, server-local time, every day."""
     max_text_repl_size: int = 65_536

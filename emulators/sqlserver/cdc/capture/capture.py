@@ -158,6 +158,7 @@ class CaptureJob:
         self._stop = threading.Event()
         self._gate = threading.Lock()
         self._writing = False
+        self._marked = False
         self._thread = threading.Thread(target=self._run, name=f"cdc.{cdc.database.name}_capture", daemon=True)
 
     def start(self) -> None:
@@ -227,10 +228,17 @@ class CaptureJob:
             self._cdc.sessions.end(self._cdc.sessions.begin(now), (), now)
         if moved:
             self._busy_at = self._clock()
-        elif self._clock() - self._busy_at >= self._idle_interval:
+        elif self._clock() - self._busy_at >= self._idle_interval or self._first_scan_is_empty():
             with self._one_write():
                 mark_idle(self._cdc, self._must_not_write, self._gives_way)
             self._busy_at = self._clock()
+
+    def _first_scan_is_empty(self) -> bool:
+        """Tables are captured, and no scan has said yet how far it has come."""
+        if self._marked or not (self._cdc.options.first_entry and self._cdc.instances):
+            return False
+        self._marked = metadata.max_lsn(self._cdc.database, self._cdc.database.reader()) is not None
+        return not self._marked
 
     def _scan(self) -> int:
         maxtrans, maxscans = self._settings.maxtrans, self._settings.maxscans

@@ -20,7 +20,7 @@ from emulators.sqlserver.sqltypes import SqlType
 
 _INT, _BIGINT, _DATETIME = SqlType("int"), SqlType("bigint"), SqlType("datetime")
 _LSN_TEXT = SqlType("nvarchar", 23)
-_NO_LSN = "00000000:00000000:0000"
+_NO_LSN = "00000000:00000000:0000\0"
 _KEPT = 32
 """Sessions whose errors are kept (documented for sys.dm_cdc_errors)."""
 _DONE, _SECOND_SCAN = 8, 3
@@ -205,8 +205,8 @@ def _phase(session: ScanSession) -> str:
 
 
 def lsn_text(lsn: bytes | None) -> Value:
-    """An LSN as the views show it: three hexadecimal numbers parted by colons; zeros for none."""
-    return "{:08x}:{:08x}:{:04x}".format(*struct.unpack(">IIH", lsn)) if lsn is not None else _NO_LSN
+    """An LSN as the views show it: three hexadecimal numbers parted by colons, and a NUL; zeros for none."""
+    return "{:08x}:{:08x}:{:04x}\0".format(*struct.unpack(">IIH", lsn)) if lsn is not None else _NO_LSN
 
 
 def _latency(session: ScanSession) -> int:

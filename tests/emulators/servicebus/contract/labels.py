@@ -67,6 +67,7 @@ ITEMS: Mapping[int, str] = {
     58: "Settings that cannot change, and deletion on idle",
     59: "What was acknowledged survives",
     60: "Ten thousand management requests on one link",
+    61: "Message selectors of JMS are refused",
 }
 
 CONTRACT = Contract("Service Bus contract", "servicebus_item", ITEMS)

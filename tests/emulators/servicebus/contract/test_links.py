@@ -1,4 +1,4 @@
-"""Items 49 to 55 and 60: throttling, broken links, settling by other means, idle links, transactions, long-lived management links."""
+"""Items 49 to 55, 60 and 61: throttling, broken links, settling by other means, idle links, transactions, long-lived management links."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiver
+from azure.servicebus._pyamqp.endpoints import Source
 from azure.servicebus._pyamqp.receiver import ReceiverLink
 from azure.servicebus.exceptions import (
     MessageLockLostError,
@@ -353,6 +354,31 @@ def test_a_refused_coordinator_leaves_the_connection_alone(namespace: Namespace)
     queue = namespace.queue()
     receiver = namespace.receiver(queue)
     assert attach_coordinator(receiver).state.name != "ATTACHED"
+    namespace.send(queue, "a")
+    assert complete(receiver) == ["a"]
+
+
+# -- 61
+
+
+@item(61, "unverified")
+def test_a_selector_of_jms_is_refused(namespace: Namespace) -> None:
+    """No message is withheld or delivered in silence; the connection goes on.
+
+    Source: Microsoft, "Use Java Message Service 1.1 with Azure Service Bus standard and AMQP 1.0" says that selectors are not
+    supported, not how a client learns it.
+    """
+    queue = namespace.queue()
+    receiver = namespace.receiver(queue)
+    handler: Any = receiver._handler
+    link = handler._session.create_receiver_link(queue, on_transfer=print)
+    selector = (b"apache.org:selector-filter:string", "colour = 'red'")
+    link.source = Source(address=queue, filters={b"jms-selector": selector})  # type: ignore[call-arg]  # the SDK leaves them out, too
+    link.attach()
+    end = time.monotonic() + 10
+    while link.state.name != "ERROR" and time.monotonic() < end:
+        handler._connection.listen(wait=False)
+    assert link.state.name == "ERROR"
     namespace.send(queue, "a")
     assert complete(receiver) == ["a"]
 

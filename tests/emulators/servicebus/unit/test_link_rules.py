@@ -235,6 +235,7 @@ def test_a_coordinator_is_refused_and_the_connection_goes_on(peer: Peer) -> None
     peer.say(p.ATTACH, "tx", UInt(9), False, None, None, source, coordinator, None, None, UInt(0))
     attach, detach = peer.heard()
     assert (attach[1][5], attach[1][6], error_of(detach)) == (None, None, "amqp:not-implemented")
+    assert "Transactions" in str(detach[1][2].value[1])
     assert not peer.connection.closed
 
 
@@ -334,3 +335,16 @@ def test_a_wait_for_a_session_is_no_idleness(peer: Peer) -> None:
     waiting.attach("s", receive=True, handle=RECEIVE, filters={Symbol("com.microsoft:session-filter"): None})
     wait(waiting, LINK_IDLE + 1)
     assert not waiting.connection.closed
+
+
+@pytest.mark.parametrize("descriptor", [ULong(0x0000_468C_0000_0004), Symbol("apache.org:selector-filter:string")])
+def test_a_selector_of_jms_is_refused_by_name(peer: Peer, descriptor: Any) -> None:
+    """Whatever the filter is called; other filters that nobody knows are left out of the answer.
+
+    Microsoft, "Use Java Message Service 1.1 with Azure Service Bus standard and AMQP 1.0": message selectors are not supported.
+    """
+    selector = {Symbol("jms-selector"): Described(descriptor, "colour = 'red'")}
+    attach, detach = peer.attach("q", receive=True, handle=RECEIVE, filters=selector)
+    assert (attach[1][5], error_of(detach)) == (None, "amqp:not-implemented")
+    assert "selectors" in str(detach[1][2].value[1])
+    assert not peer.connection.closed

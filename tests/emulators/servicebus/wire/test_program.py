@@ -74,7 +74,7 @@ def test_it_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
                 sender.send_messages(ServiceBusMessage("hello"))
             with client.get_topic_sender("t") as sender:
                 sender.send_messages(ServiceBusMessage("news", session_id="x"))
-        with urllib.request.urlopen(f"http://127.0.0.1:{facts['http_port']}/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"{facts['management_endpoint']}/health", timeout=5) as answer:
             assert answer.status == 200
         program.send_signal(number)
         _, errors = program.communicate(timeout=10)

@@ -12,6 +12,7 @@ from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.extension import CdcExtension
+from emulators.sqlserver.cdc.options import CdcOptions
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.contracts.contract_plugin import ContractPlugin
@@ -45,7 +46,7 @@ def names_of(test: pytest.Function) -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[SqlEngine]:
     """The emulator's engine for the whole run, its capture jobs in a hurry. Only for the server, and for injection."""
-    made = build_engine(users={USER: PASSWORD}, capture_interval=0.05)
+    made = build_engine(users={USER: PASSWORD}, capture_interval=0.05, capture=CdcOptions(first_entry=True))
     assert isinstance(made, SqlEngine)
     yield made
     made.close()

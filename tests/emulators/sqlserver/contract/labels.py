@@ -95,6 +95,8 @@ ITEMS: Mapping[int, str] = {
     86: "DEFAULT as an argument of a table function; window functions without a window",
     87: "Patterns of sp_columns_100: brackets, and no escape",
     88: "What the emulator does not have is refused by its name",
+    89: "sys.fn_cdc_get_max_lsn once a table is enabled, without any change",
+    90: "LSNs of sys.dm_cdc_log_scan_sessions as text: 23 characters, the last of which is NUL",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

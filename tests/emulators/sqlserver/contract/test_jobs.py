@@ -347,3 +347,18 @@ def test_a_checkpoint_is_saved_and_saved_again(database: Database) -> None:
     assert database.rows("SELECT table_name, last_lsn FROM cdc_offsets") == [
         ("Persons", bytes.fromhex("0000002D00000580001E"))
     ]
+
+
+@item(90, "measured")
+def test_lsns_of_scan_sessions_end_in_nul(cdc: Database) -> None:
+    """Zeros while no transaction was met; the columns are nvarchar(23).
+
+    Source: Debezium TestHelper, which compares start_lsn with zeros and a NUL; Microsoft, "sys.dm_cdc_log_scan_sessions
+    (Transact-SQL)".
+    """
+    cdc.enable()
+    cdc.scan()
+    found = cdc.column("SELECT start_lsn FROM sys.dm_cdc_log_scan_sessions")
+    assert found
+    assert {len(text) for text in found} == {23}
+    assert {text[8] + text[17] + text[22] for text in found} == {"::\0"}

@@ -80,7 +80,7 @@ def test_a_session_tells_what_it_moved(lab: Lab) -> None:
 
 def test_lsns_are_shown_as_three_numbers() -> None:
     """D: nvarchar(23)."""
-    assert lsn_text(bytes.fromhex("0000002d00000580001d")) == "0000002d:00000580:001d"
+    assert lsn_text(bytes.fromhex("0000002d00000580001d")) == "0000002d:00000580:001d\0"
 
 
 def test_sessions_without_transactions_are_counted_in_one_row(lab: Lab) -> None:
