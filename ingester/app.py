@@ -165,8 +165,7 @@ def _run_with(
     locks = locks_of(settings, keys := lock_keys(settings, settings.streams))
     connection = Connection(settings.db, stop=stop)
     try:
-        counted = list(settings.tables)
-        source = _source(settings, connection, counted)
+        source = _source(settings, connection, counted := list(settings.tables))
         offsets = SqlServerOffsets(connection, destination_of(settings))
         pauses = PauseLook(SqlServerPauses(Connection(settings.db, proven=True, stop=stop)))
         with given_up(stop):
