@@ -24,6 +24,7 @@ from ingester.source import CaptureInstance
 from ingester.spark.driver_line import Driver
 from ingester.spark.first.child import Child, forked
 from ingester.spark.first.hand_over import HandOver, Started
+from ingester.sqlserver.login import freetds
 from ingester.sqlserver.position import LogPosition, Lsn
 
 QUICK, HUNG, FATAL, SEEN = (TableName("dbo", name) for name in ("Quick", "Hung", "Fatal", "Seen"))
@@ -61,6 +62,7 @@ def seen(stopping: Path) -> dict[str, Any]:
             signal.getsignal(number) == signal.SIG_IGN for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         ],
         "stopping": stopping.exists(),
+        "driver's settings": Path(os.environ[freetds.VARIABLE]).read_text() == "",
     }
 
 

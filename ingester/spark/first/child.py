@@ -1,8 +1,9 @@
 """One process beside the driver that runs bundles before Spark can: forked with everything imported, so that it costs neither time nor memory.
 
-It is forked while the driver has a single thread, because a fork of a process with threads may hang. Where nobody can say how many there are,
-none is forked, and the first slices wait for Spark. It opens its own connections, and closes the files that it inherits. It ends with the driver,
-however that ends: their pipe closes. A terminal's Ctrl-C and a service manager's signals are left to the driver. Decides nothing.
+It is forked while the driver has a single thread, because a fork of a process with threads may hang. Where nobody can say how many there
+are, none is forked, and the first slices wait for Spark. It opens its own connections, and closes the pipes and sockets that it inherits.
+It ends with the driver, however that ends: their pipe closes. A terminal's Ctrl-C and a service manager's signals are left to the driver.
+Decides nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import queue
 import signal
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -198,12 +200,18 @@ def _serve(task: BundleTask, stopping: Path, taken: Connection, given: Connectio
 
 
 def _close_all(*, besides: frozenset[int]) -> None:
-    """Close inherited files: the JVM's standard input among them, whose end must come with the driver's."""
-    with suppress(OSError):
-        for number in [int(entry.name) for entry in _DESCRIPTORS.iterdir()]:
-            if number not in besides:
-                with suppress(OSError):
-                    os.close(number)
+    """Close inherited pipes and sockets: the JVM's standard input among them, whose end must come with the driver's.
+
+    Each number stays taken: an object that has come along from the driver may still close it, or write there. Files stay as they are: the SQL
+    Server driver reads its settings in one.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in [int(entry.name) for entry in _DESCRIPTORS.iterdir()]:
+        if number not in besides:
+            with suppress(OSError):  # the one that lists them is gone
+                if stat.S_ISFIFO(mode := os.fstat(number).st_mode) or stat.S_ISSOCK(mode):
+                    os.dup2(nothing, number, inheritable=False)
+    os.close(nothing)
 
 
 def _answer(task: BundleTask, stopping: Path, taken: Connection, given: Connection) -> None:

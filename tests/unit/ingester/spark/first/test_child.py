@@ -28,6 +28,8 @@ def test_its_slices_are_given_up_it_dies_alone_and_nothing_is_left_of_it(tmp_pat
     assert seen["group"], "a terminal's Ctrl-C is the driver's"
     assert seen["signals"] == [True, True, True]
     assert seen["files"].count("pipe") == 2, "its own alone: the JVM's input ends with the driver"
+    assert "/dev/null" in seen["files"], "no number is given to another file, which an inherited object could close"
+    assert seen["driver's settings"]
     assert seen["stopping"]
     assert told["ended"]
     assert told["second"], "with threads nothing is forked"
