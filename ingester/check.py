@@ -19,7 +19,11 @@ from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.spark.check import findings as spark_findings
+from ingester.spark.conf import is_local
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
+from ingester.spark.kept.check import findings as archive_findings
+from ingester.spark.launch import plain
+from ingester.spark.launched import conf_files
 from ingester.sqlserver.catalog.under_cdc import tables_under_cdc
 from ingester.sqlserver.check import findings as database_findings
 from ingester.sqlserver.connection import Connection
@@ -31,6 +35,8 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
     yield from guarded("Java", _java)
     spark = settings.spark
     yield from guarded("Spark", lambda: spark_findings(spark.master, spark.conf, os.environ))
+    if is_local(spark.master):
+        yield from guarded("Spark's archive", lambda: archive_findings(os.environ, direct=_direct(settings)))
     yield from guarded("health", lambda: port_findings(settings.health))
     settings = yield from _matched(settings)
     yield from database_findings(settings, destination_of(settings))
@@ -59,6 +65,10 @@ def _java() -> Iterator[Finding]:
         yield warn("Java", why, JAVA_HOME_HINT, fix=by_hand("the variable is set where the ingester is started"))
         return
     yield ok("Java", f"found at {home}" if home is not None else "the machine's own")
+
+
+def _direct(settings: IngesterSettings) -> bool:
+    return plain(settings.spark.master, settings.spark.conf, os.environ, conf_files())
 
 
 def _locks(settings: IngesterSettings) -> Iterator[Finding]:

@@ -65,7 +65,7 @@ class Launched:
                 folder,
                 environment=environment,
                 masked=maskable(conf),
-                direct=plain(master, conf, os.environ, _files()),
+                direct=plain(master, conf, os.environ, conf_files()),
                 training=training,
             )
         except BaseException:
@@ -85,7 +85,8 @@ def launched(settings: IngesterSettings) -> Launched:
     return Launched(master=spark.master, conf=spark.conf, environment=workers)
 
 
-def _files() -> list[str]:
+def conf_files() -> list[str]:
+    """In the folder of Spark's own settings."""
     folder = spark_home() / "conf"
     return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
 

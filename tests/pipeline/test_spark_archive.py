@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from ingester.spark.kept import archive, beside
+from ingester.spark.kept import archive, beside, causes
 
 _LOWEST = ["nice", "-n", "19"]
 
@@ -104,12 +105,61 @@ def test_one_that_does_not_end_is_killed_with_its_jvm(tmp_path: Path, monkeypatc
 
 def test_what_comes_to_nothing_is_tried_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beside, "command", lambda: ["false"])
+    monkeypatch.setattr(beside, "room", lambda: 1 << 40)
     monkeypatch.setattr(beside, "_AFTER_SECONDS", 0.0)
-    for _ in range(3):
-        assert beside.wanted(tmp_path, "kind", None)
-        beside._make_beside(tmp_path, "kind", None, threading.Event())
+    with capture_logs() as logs:
+        for _ in range(4):
+            beside._make_beside(tmp_path, "kind", None, threading.Event())
+    assert {line["log_level"] for line in logs} == {"info"}
+    assert ["Spark did not start" in line["cause"] for line in logs] == [True, True, True, False]
+    assert "three attempts" in logs[-1]["cause"]
     assert not beside.wanted(tmp_path, "kind", None)
     assert beside.wanted(tmp_path, "another", None)
+    yesterday = time.time() - 2 * 86400
+    os.utime(tmp_path / "kind.attempts", (yesterday, yesterday))
+    assert beside.wanted(tmp_path, "kind", None)
+
+
+def test_one_that_was_made_is_told_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "command", lambda: ["true"])
+    monkeypatch.setattr(beside, "room", lambda: 1 << 40)
+    monkeypatch.setattr(beside, "_AFTER_SECONDS", 0.0)
+    with capture_logs() as logs:
+        beside._make_beside(tmp_path, "kind", None, threading.Event())
+    (line,) = logs
+    assert (line["event"], line["folder"]) == (
+        "an archive of Spark's classes was made for the next start",
+        str(tmp_path),
+    )
+
+
+def _training(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ingester.spark.training", *arguments]
+    given = {**os.environ, **variables, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(command, cwd=cwd, env=given, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_program_explains_itself_and_makes_no_folder_of_an_option(tmp_path: Path) -> None:
+    helped = _training("--help", cwd=tmp_path)
+    assert (helped.returncode, "absolute" in helped.stdout or "FOLDER" in helped.stdout) == (0, True)
+    wrong = _training("jvm", cwd=tmp_path)
+    assert (wrong.returncode, "absolute path" in wrong.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_program_fails_where_it_makes_nothing_and_says_why(tmp_path: Path) -> None:
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    unsafe = _training(str(open_to_all), cwd=tmp_path)
+    assert unsafe.returncode == causes.Cause.UNSAFE
+    assert "no archive was made: others could exchange" in unsafe.stderr
+    relative = _training(cwd=tmp_path, **{archive.VARIABLE: "OFF/jvm"})
+    assert (relative.returncode, "absolute path" in relative.stderr) == (1, True)
+    (tmp_path / "file").touch()
+    no_folder = _training(str(tmp_path / "file"), cwd=tmp_path)
+    assert (no_folder.returncode, "cannot be written to" in no_folder.stderr) == (causes.Cause.NOT_WRITABLE, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "open"]
 
 
 def test_an_archive_of_no_use_is_removed_before_another_one_is_made(tmp_path: Path) -> None:

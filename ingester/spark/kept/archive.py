@@ -17,6 +17,7 @@ from pathlib import Path
 VARIABLE = "DSTREAM_JVM_ARCHIVE"
 """The environment variable: another folder for archives, or `off`."""
 OFF = "off"
+_TURNED_OFF = ("", OFF, "false", "0", "no")
 CLASSES, BASE = "classes.jsa", "base.jsa"
 """Spark's classes; and Java's own, for a Java that comes without an archive of them."""
 QUIET = "-Xlog:cds*=off"
@@ -31,10 +32,18 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
     """Where archives are looked for, in this order; the last is where they are made. Empty: nowhere."""
     named = environment.get(VARIABLE)
     if named is not None:
-        return [] if named in ("", OFF) else [Path(named)]
+        return [] if named.lower() in _TURNED_OFF or refused(environment) else [Path(named)]
     cache = environment.get("XDG_CACHE_HOME") or (environment["HOME"] + "/.cache" if "HOME" in environment else None)
     own = [] if cache is None else [Path(cache, "dstream", "jvm")]
     return [Path(sys.prefix, "share", "dstream", "jvm"), *own]
+
+
+def refused(environment: Mapping[str, str]) -> str | None:
+    """Why the variable's value cannot be used: a relative path would be another folder for each place where a process is started."""
+    named = environment.get(VARIABLE, "")
+    if named.lower() in _TURNED_OFF or Path(named).is_absolute():
+        return None
+    return f"{VARIABLE} must be an absolute path or {OFF}, not {named!r}"
 
 
 def key(java: Path, options: Sequence[str]) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ingester.spark.kept import archive
+from common.check import Outcome
+from ingester.spark.kept import archive, causes
+from ingester.spark.kept.check import findings
 
 
 @pytest.fixture
@@ -65,6 +67,49 @@ def test_nothing_is_found_where_archives_are_off_or_there_is_no_home(place: Path
     assert len(archive.folders({})) == 1
     assert archive.folders({"HOME": "/home/me"})[-1] == Path("/home/me/.cache/dstream/jvm")
     assert archive.folders({"HOME": "/home/me", "XDG_CACHE_HOME": "/cache"})[-1] == Path("/cache/dstream/jvm")
+
+
+@pytest.mark.parametrize("value", ["OFF", "Off", "false", "0", "no"])
+def test_off_is_also_said_otherwise(value: str) -> None:
+    variables = {archive.VARIABLE: value, "HOME": "/home/me"}
+    assert (archive.folders(variables), archive.refused(variables)) == ([], None)
+
+
+def test_a_relative_path_is_refused() -> None:
+    variables = {archive.VARIABLE: "cache/jvm", "HOME": "/home/me"}
+    assert archive.folders(variables) == []
+    assert archive.refused(variables) == "DSTREAM_JVM_ARCHIVE must be an absolute path or off, not 'cache/jvm'"
+    assert archive.refused({archive.VARIABLE: "/cache/jvm"}) is None
+    assert archive.refused({}) is None
+
+
+def said(variables: dict[str, str], *, direct: bool = True) -> tuple[Outcome, str]:
+    (finding,) = findings(variables, direct=direct)
+    return finding.outcome, finding.text
+
+
+def test_a_check_says_whether_there_is_one_or_one_can_be_made(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {archive.VARIABLE: str(place)}
+    assert said(here) == (Outcome.OK, f"there is one in {place}; a start uses it if it is of the same Java and Spark")
+    assert "its own launcher" in said(here, direct=False)[1]
+    there = place / "new" / "jvm"
+    assert said({archive.VARIABLE: str(there)}) == (
+        Outcome.OK,
+        f"none yet; an ingester makes one in {there} after 30 seconds",
+    )
+    assert said({archive.VARIABLE: "off"}) == (Outcome.OK, "turned off by DSTREAM_JVM_ARCHIVE")
+    assert said({archive.VARIABLE: "jvm"})[0] is Outcome.WARN
+    monkeypatch.setattr(causes, "NEEDED", 1 << 60)
+    outcome, text = said({archive.VARIABLE: str(there)})
+    assert (outcome, "less than 200 MB" in text) == (Outcome.WARN, True)
+    place.chmod(0o777)
+    outcome, text = said(here)
+    assert (outcome, "others could exchange" in text) == (Outcome.WARN, True)
+
+
+def test_every_status_has_a_sentence() -> None:
+    for status in (-9, 1, 77, *causes.Cause):
+        assert causes.told(status, Path("/cache"))
 
 
 def test_another_java_or_other_jars_ask_for_another_archive(tmp_path: Path) -> None:
