@@ -36,6 +36,7 @@ def test_a_sound_installation_is_ok_in_every_line_and_nothing_is_changed(place: 
     subjects = [line[6:].partition(":")[0].partition(",")[0].split()[0] for line in lines]
     assert subjects == [
         "Java",
+        "Spark's",
         "SQL",
         "offsets",
         "table",
