@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -136,12 +136,16 @@ def started(
 
     # Before the import, which takes a second: a signal meanwhile must already be a clean stop.
     stop = stop_on_signals(parent=False)
-    with nullcontext() if within is None else ended_within(within, stop):
+    end = nullcontext() if within is None else ended_within(within, stop)
+    with ExitStack() as bound:
+        if alone is None:
+            bound.enter_context(end)
         if ahead is not None:
             choices["ahead"] = getattr(imported(ahead[0]), ahead[1])(*settings)
         function = getattr(imported(module), call)
         if alone is not None:
             choices["first"] = getattr(imported(module), alone)(*settings, choices["ahead"])
+            bound.enter_context(end)  # not before: it has a thread
         stop_with_parent(stop)
         return int(function(*settings, stop=stop, **choices))
 

@@ -272,6 +272,22 @@ def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_st
     assert SECRET not in err
 
 
+def test_an_ingester_has_one_thread_until_it_was_forked_and_its_stop_has_an_end_from_then_on(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with a second thread cannot be forked, and then no changes are read before Spark has started."""
+    before, more = set(threading.enumerate()), []
+
+    def look(*given: Any, **named: Any) -> int:
+        more.append({thread.name for thread in set(threading.enumerate()) - before})
+        return 0
+
+    stage = types.SimpleNamespace(launched=look, forked_place=look, run=look)
+    monkeypatch.setattr("desk.importing.import_module", lambda name: stage)
+    assert run("ingester", "-c", existing)[0] == 0
+    assert more == [set(), set(), {"last-resort"}]
+
+
 def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_present_name(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
