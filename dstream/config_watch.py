@@ -93,7 +93,8 @@ class Latest(Generic[T]):
     """The present configuration, for any thread: `Latest(path, load)()` returns `load()`, and calls it again only when the content has changed.
 
     It reads the file only when called, and not within `seconds` of the last time.
-    It can be pickled if `load` can; the other process then reads the file itself.
+    It can be pickled if `load` can; the other process then reads the file itself. `tells`: False where a `Watched` of the same file logs what
+    cannot be used.
     """
 
     def __init__(
@@ -103,7 +104,9 @@ class Latest(Generic[T]):
         *,
         seconds: float = LOOK_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        tells: bool = True,
     ) -> None:
+        self._tells = tells
         self._path, self._load, self._seconds, self._clock = path, load, seconds, clock
         self._guard = threading.Lock()
         self._seen, self._looked_at = _content(path), clock()
@@ -111,7 +114,7 @@ class Latest(Generic[T]):
         self._settled = True
 
     def __call__(self) -> T:
-        """Raises ConfigurationError if the content cannot be used, which is logged once, and TransientError while it is being changed."""
+        """Raises ConfigurationError if the content cannot be used, logged once if it `tells`; TransientError while it is being changed."""
         with self._guard:
             now = self._clock()
             if now - self._looked_at >= self._seconds:
@@ -131,14 +134,17 @@ class Latest(Generic[T]):
         try:
             loaded = self._load()
         except ConfigurationError as error:
-            log.error("the configuration cannot be used", problems=list(error.problems), hint=error.hint or _CORRECT)
+            if self._tells:
+                log.error(
+                    "the configuration cannot be used", problems=list(error.problems), hint=error.hint or _CORRECT
+                )
             return error
-        if unusable:
+        if unusable and self._tells:
             log.info(USABLE_AGAIN, file=str(self._path))
         return loaded
 
-    def __reduce__(self) -> tuple[type[Latest[T]], tuple[Path, Callable[[], T]]]:
-        return Latest, (self._path, self._load)
+    def __reduce__(self) -> tuple[Callable[..., Latest[T]], tuple[Path, Callable[[], T]]]:
+        return partial(Latest, tells=self._tells), (self._path, self._load)
 
 
 def _content(path: Path) -> bytes | None:

@@ -61,6 +61,7 @@ from ingester.stdio.executor import ThreadExecutor
 from ingester.stdio.output import Output
 from ingester.stdio.settings import ProviderSettings
 from ingester.task.lines import LineEncoder, Lines
+from ingester.watch.edits import FileWatch, noted
 from ingester.watch.stats import IngesterStats, Standing
 from ingester.worker import Sending, Worker, first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
@@ -104,7 +105,7 @@ def run(
     settings: IngesterSettings,
     stop: threading.Event,
     *,
-    watched: SettingsWatch = lambda take: nullcontext(),
+    watched: FileWatch = lambda take, refused: nullcontext(),
     ahead: Launched | None = None,
     first: Child | None = None,
 ) -> int:
@@ -114,7 +115,7 @@ def run(
     """
     try:
         with observed(settings, stop) as stats:
-            return _run(settings, stop, stats, partial(_on_spark, stop, ahead, first=first), watched)
+            return _run(settings, stop, stats, partial(_on_spark, stop, ahead, first=first), noted(watched, stats))
     except Stopped:
         log.info("ingester stopped", changes=0, left_out=0)
         return 0

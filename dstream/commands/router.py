@@ -21,5 +21,5 @@ def router(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_forma
 
     settings, watched = watching(load_router, config, log_level, log_format)
     announced("router", config, settings)
-    latest = Latest(config.absolute(), partial(loaded, load_router, config.absolute()))
+    latest = Latest(config.absolute(), partial(loaded, load_router, config.absolute()), tells=False)
     return started("router.app", settings, within=ROUTER_STOPS_WITHIN, latest=latest, watched=watched)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from common.clock import SteadyClock, SteadyTime, steady
+from common.errors import ConfigurationError
 from common.names import TableName
 from common.observability.metrics import SECONDS, Distribution
 from common.sqladdress import LOGIN_SECONDS
@@ -28,6 +29,7 @@ OUT_SECONDS = 300.0
 SILENT_SECONDS = 15.0
 """After so long without an answer SQL Server counts as silent: the queries of a pass take milliseconds."""
 
+_CORRECT = "correct the file; the previous configuration stays in force"
 _NAMED = 5
 """How many tables readiness names."""
 
@@ -126,6 +128,7 @@ class IngesterStats:
         self._finding = self._looping = False
         self._queue: str | None = None
         self._unsent: str | None = None
+        self._unusable: str | None = None
         self._stopped: set[TableName] = set()
         self._deadly: set[TableName] = set()
         self._started: dict[TableName, float] = {}
@@ -161,6 +164,13 @@ class IngesterStats:
     def unsent(self, why: str | None) -> None:
         """Why no message reaches the queue; None: they do."""
         self._unsent = why
+
+    def edited(self, refused: ConfigurationError | None) -> None:
+        """The configuration file has changed. `refused`: it cannot be used, which is logged already; None: it is in force."""
+        if refused is None:
+            self._unusable = None
+        else:
+            self._unusable = f"the configuration file cannot be used: {refused.problems[0]} ({_CORRECT})"
 
     def executor(self, trouble: str | None) -> None:
         """What keeps all slices from running; None: nothing does."""
@@ -330,7 +340,7 @@ class IngesterStats:
         if self._unfound is not None:
             return f"the tables that patterns match cannot be looked up: {self._unfound}"
         if self._waits_for_tables():
-            return self._executor
+            return self._executor or self._unusable
         if self._connected is None:
             return (
                 "starting: SQL Server has not been asked about the tables yet; wait for `ingester started` in the log, "
@@ -347,7 +357,7 @@ class IngesterStats:
         with self._guard:
             if self._unsendable():
                 return f"nothing can be sent to the queue: {self._unsent}"
-        return self._executor or self._tables_in_need()
+        return self._executor or self._tables_in_need() or self._unusable
 
     def _waits_for_tables(self) -> bool:
         """Whether there is no table to read, because patterns match none now."""

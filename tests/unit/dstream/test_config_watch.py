@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,21 @@ def test_another_process_can_be_given_the_latest(tmp_path: Path) -> None:
     path.write_text("one")
     given = pickle.loads(pickle.dumps(Latest(path, path.read_text)))
     assert given() == "one"
+
+
+def test_beside_a_watch_the_latest_says_nothing_in_any_process(tmp_path: Path) -> None:
+    path = tmp_path / "dstream.hcl"
+    path.write_text("one")
+
+    latest = Latest(path, partial(_unusable, path), tells=False)
+    for given in (latest, pickle.loads(pickle.dumps(latest))):
+        with capture_logs() as logs, pytest.raises(ConfigurationError):
+            given()
+        assert logs == []
+
+
+def _unusable(path: Path) -> str:
+    raise ConfigurationError([f"{path}: this"])
 
 
 def test_the_present_configuration_is_found_through_a_configmaps_links(tmp_path: Path) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from common.clock import SteadyTime
-from common.errors import TransientError
+from common.errors import ConfigurationError, TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
 from ingester.oversize import Oversized
 from ingester.slices import Overdue, Slice, SliceResult, failed
 from ingester.sqlserver.position import LogPosition
 from ingester.transform import SetAside
+from ingester.watch.edits import noted
 from ingester.watch.stats import IngesterStats, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_loop import World
@@ -260,3 +262,35 @@ def test_an_ingester_whose_patterns_match_no_table_is_ready_while_they_can_be_lo
     stats.found(None)
     stats.stands(PERSONS, Standing.ELSEWHERE)
     assert "starting" in (stats.ready() or "")
+
+
+def test_an_edit_that_cannot_be_used_is_named_until_the_file_is_in_force_again() -> None:
+    stats = IngesterStats([PERSONS])
+    stats.connected(True)
+    stats.turned()
+    assert stats.ready() is None
+    stats.edited(ConfigurationError(["dstream.hcl:3: unknown key"]))
+    assert stats.ready() == (
+        "the configuration file cannot be used: dstream.hcl:3: unknown key "
+        "(correct the file; the previous configuration stays in force)"
+    )
+    stats.edited(None)
+    assert stats.ready() is None
+
+
+def test_the_watch_of_the_file_notes_both_outcomes() -> None:
+    stats, given = IngesterStats([PERSONS]), list[Any]()
+    stats.connected(True)
+    stats.turned()
+
+    def watched(take: Callable[[Any], None], refused: Callable[[ConfigurationError], None]) -> Any:
+        given.extend([take, refused])
+        return nullcontext()
+
+    taken: list[Any] = []
+    with noted(watched, stats)(taken.append):
+        take, refused = given
+        refused(ConfigurationError(["dstream.hcl:3: unknown key"]))
+        assert "unknown key" in str(stats.ready())
+        take("settings")
+    assert (taken, stats.ready()) == (["settings"], None)
