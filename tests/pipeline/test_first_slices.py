@@ -86,7 +86,11 @@ class World:
 
 
 def _command(pid: int) -> bytes:
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    """The module that it runs; nothing for another program, or one that has just ended: the script that stands for Java sleeps in many."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return b""
     return b"" if b"-m" not in arguments else arguments[arguments.index(b"-m") + 1]
 
 
