@@ -117,9 +117,9 @@ PREPARED = """
 import fcntl, signal, termios
 if {terminal}:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-if {ignored}:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN if {ignored} else signal.SIG_DFL)
 """
+"""Whatever the tests were started with: `nohup` has it ignored."""
 
 
 def test_a_terminal_that_closes_is_a_clean_stop_even_if_the_shell_says_so_as_well() -> None:
