@@ -17,6 +17,7 @@ from types import FrameType
 
 import structlog
 
+from common.observability.interrupts import aside
 from common.observability.stacks import tell_stacks_on_signal
 
 PARENT = "DSTREAM_STOPS_WITH_STDIN"
@@ -42,8 +43,7 @@ def stop_on_signals(second: Callable[[], None] = lambda: None, *, parent: bool =
             second()
             os._exit(128 + number)
         asked = True
-        # Not here: the interrupted main thread may hold the event's own lock, which is not reentrant.
-        threading.Thread(target=stop.set, name="stop-signal").start()
+        aside(stop.set)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
@@ -61,7 +61,7 @@ def _obey_hangup(stop: threading.Event) -> None:
     obey = partial(_stop_with_terminal, stop) if _has_terminal() else _tell_no_need
 
     def handle(number: int, frame: FrameType | None) -> None:
-        threading.Thread(target=obey, name="hangup-signal").start()  # the log's lock is not reentrant either
+        aside(obey)
 
     signal.signal(signal.SIGHUP, handle)
 
@@ -110,7 +110,7 @@ def interruptible(seconds: float) -> Iterator[Interruption]:
         if found.status:
             os._exit(128 + number)
         found.status = 128 + number
-        threading.Thread(target=found.stop.set, name="stop-signal").start()  # see stop_on_signals
+        aside(found.stop.set)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

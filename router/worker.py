@@ -14,6 +14,7 @@ from typing import IO, Any
 import structlog
 
 from common.errors import DStreamError
+from common.observability.interrupts import aside
 from common.observability.logs import configure_logging, register_secrets
 from common.observability.stacks import tell_stacks_on_signal
 from router.app import route
@@ -92,8 +93,7 @@ def main() -> int:
     parent, stop = Parent(), threading.Event()
 
     def asked(number: int, frame: FrameType | None) -> None:
-        # Not set here: the interrupted main thread may hold the event's own lock, which is not reentrant.
-        threading.Thread(target=stop.set, name="stop-signal").start()
+        aside(stop.set)
 
     signal.signal(signal.SIGTERM, asked)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its parent obeys it, or says that it is ignored

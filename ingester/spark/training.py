@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import DStreamError
+from common.observability.interrupts import aside
 from ingester.slices import Slice, SliceResult
 from ingester.spark.driver_line import Driver
 from ingester.spark.jvm import java_binary
@@ -136,7 +137,7 @@ def _end_with_the_ingester() -> None:
         _abandon()
 
     # Not in the handler: it interrupts the thread that may be waiting for the JVM.
-    signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=_abandon).start())
+    signal.signal(signal.SIGTERM, lambda number, frame: aside(_abandon))
     threading.Thread(target=watch, daemon=True).start()
     with suppress(OSError):  # where memory runs out in spite of all, this goes first, and its JVM
         Path("/proc/self/oom_score_adj").write_text("1000")
