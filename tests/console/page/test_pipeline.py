@@ -58,7 +58,7 @@ def test_a_table_waits_while_it_is_paused_and_a_dead_letter_is_read(chromium: Br
                 page = view.go(f"tables/{CUSTOMERS.key}")
                 owner = page.locator(".facts > div", has_text="Owner").locator("dd")
                 expect(owner).not_to_have_text("nobody", timeout=LONG)
-                _paused(page, emulators)
+                _paused(page, emulators, tmp_path / "ingester.log")
                 _dead_letter(view.go("dead-letters"), emulators)
                 view.go("audit")
                 expect(page.get_by_role("row").filter(has_text="table.pause").first).to_contain_text("a large import")
@@ -67,13 +67,14 @@ def test_a_table_waits_while_it_is_paused_and_a_dead_letter_is_read(chromium: Br
                 service.stop()
 
 
-def _paused(page: Page, emulators: Emulators) -> None:
+def _paused(page: Page, emulators: Emulators, log: Path) -> None:
     """A change that is committed meanwhile waits, and goes on at the end."""
     dialog = page.get_by_role("dialog")
     page.get_by_role("button", name="Pause").click()
     dialog.get_by_label("Reason").fill("a large import")
     dialog.get_by_role("button", name="Pause").click()
     expect(page.get_by_text("a large import")).to_be_visible()
+    wait_until(lambda: "table paused" in log.read_text(), "the ingester has noticed the pause")
     with emulators.login.connect() as connection, connection.cursor() as cursor:
         cursor.execute("INSERT INTO dbo.Customers (CustomerId, Name, Balance, Version) VALUES (4711, N'Ada', 0, 1)")
     waiting = page.locator(".figure", has_text="captured and not sent").locator(".figure-value")
