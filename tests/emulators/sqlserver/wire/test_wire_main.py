@@ -21,7 +21,8 @@ _PROGRAM = """
 import sys, types
 from tests.fakes.sql_engine import ScriptedEngine
 
-def build_engine(*, users, databases, capture_interval, data_dir, tokens):
+def build_engine(*, users, databases, capture_interval, data_dir, capture, tokens):
+    assert capture.first_entry
     assert (dict(users), list(databases), capture_interval, data_dir, tokens) == ({"sa": "secret"}, ["demo"], 0.5, None, {})
     engine = ScriptedEngine()
     engine.close = lambda: print("closed", flush=True)
