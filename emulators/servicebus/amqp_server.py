@@ -133,6 +133,8 @@ class AmqpServer:
         self.drop()
         while self.transports or self._arriving:
             await asyncio.sleep(0)
+        for _ in range(2):  # a connection whose acceptance was cancelled is closed by the loop's next turns
+            await asyncio.sleep(0)
         for server in self._servers:
             await server.wait_closed()
 
