@@ -187,11 +187,13 @@ def measured(ground: Ground, folder: Path, chosen: argparse.Namespace) -> dict[s
         config = written(ground, folder, tables, relay.port, chosen)
         service = Service("ingester", config, {}, folder / "ingester.log")
         with Running(service) as running:
-            ground.cursor.execute("INSERT INTO dbo.Active VALUES (0, N'opens the worker')")
+            ground.cursor.execute("INSERT INTO dbo.Active VALUES (0, N'first')")
             scanner = threading.Thread(target=scanning, args=(ground, stop, scans), daemon=True)
             if not chosen.low_latency:
                 scanner.start()
             settled(ground, running, tables)
+            ground.cursor.execute("UPDATE dbo.Active SET Name = N'opens the worker' WHERE Id = 0")
+            time.sleep(_SETTLED)
             warmed(ground, chosen)
             if chosen.ahead:
                 run_ahead(os.getpid())
