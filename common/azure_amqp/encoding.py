@@ -116,7 +116,7 @@ def encoded(message: Message, *, now: float, written: Written | None = None) -> 
     except _Unwritten:
         return None
     body = message.body
-    return b"".join((before, _properties(message, milliseconds, now), properties, _DATA, _binary_of(len(body)), body))
+    return b"".join((before, _properties(message, milliseconds, now), properties, before_data(len(body)), body))
 
 
 def _too_long(name: str | None) -> bool:
@@ -131,7 +131,9 @@ def event_of(message: Message, key: str) -> bytes | None:
         held = _application_properties(message.application_properties)
     except _Unwritten:
         return None
-    return b"".join((DURABLE, keyed(key), _properties(message, None, 0.0), held, _DATA, _binary(message.body)))
+    return b"".join(
+        (DURABLE, keyed(key), _properties(message, None, 0.0), held, before_data(len(message.body)), message.body)
+    )
 
 
 def keyed(key: str) -> bytes:
@@ -231,6 +233,11 @@ def _symbol(value: str) -> bytes:
 
 def _binary(value: bytes) -> bytes:
     return _binary_of(len(value)) + value
+
+
+def before_data(length: int) -> bytes:
+    """What stands before the octets of a data section of this length."""
+    return _DATA + _binary_of(length)
 
 
 def _binary_of(length: int) -> bytes:

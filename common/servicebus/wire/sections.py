@@ -7,15 +7,12 @@ Both happen within one call: a link for which this was not done sends as the SDK
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Any, Final
 
-_SHORT: Final = b"\x00\x53\x75\xa0"
-_LONG: Final = b"\x00\x53\x75\xb0"
-_SHORTEST_LONG: Final = 256
+from common.azure_amqp.encoding import before_data
+
 _DATA: Final = "data"
-_pack_length = struct.Struct(">I").pack
 
 
 def write_at_once(handler: Any) -> None:
@@ -49,8 +46,7 @@ def sections(data: Iterable[bytes]) -> bytearray:
     """Each of `data` as a data section."""
     written = bytearray()
     for octets in data:
-        length = len(octets)
-        written += _SHORT + bytes((length,)) if length < _SHORTEST_LONG else _LONG + _pack_length(length)
+        written += before_data(len(octets))
         written += octets
     return written
 
