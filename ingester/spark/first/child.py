@@ -72,9 +72,7 @@ class Child:
             if self._gone:
                 raise self._lost()
             self._out[number] = heard
-            if not self._begun:  # not before: the process that is forked has one thread
-                self._begun = True
-                threading.Thread(target=self._hear, name="first-slices", daemon=True).start()
+        self._watch()
         try:
             with suppress(OSError), self._sending:  # one that is gone is heard of
                 self._orders.send((number, list(bundle)))
@@ -113,7 +111,7 @@ class Child:
         self._watch()
 
     def _watch(self) -> None:
-        """Somebody must hear of its end, also if it was never given anything."""
+        """Somebody must hear of its answers and its end, also if it was never given anything. Not before: a process with threads is not forked."""
         with self._guard:
             begun, self._begun = self._begun, True
         if not begun:
