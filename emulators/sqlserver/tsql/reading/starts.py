@@ -5,7 +5,7 @@ from __future__ import annotations
 LABEL = "LABEL:"
 """The key of a token that is the label of a GOTO."""
 CURSOR_FETCH = "FETCH:"
-"""That of a FETCH which is no part of ORDER BY ... OFFSET."""
+"""That of a FETCH outside ORDER BY ... OFFSET."""
 
 _WORDS = (
     "SELECT INSERT UPDATE DELETE MERGE WITH CREATE ALTER DROP TRUNCATE IF WHILE BEGIN COMMIT ROLLBACK SAVE DECLARE SET PRINT USE "
