@@ -110,7 +110,7 @@ class EventHubsEmulator:
         """Hang up on everybody, free the ports, forget what no directory keeps; safe to call twice."""
         with self._stopping:
             if self._thread.is_alive():
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop.call_soon_threadsafe(self._amqp.halt)
                 self._thread.join()
             if not self._loop.is_closed():
                 self._loop.close()

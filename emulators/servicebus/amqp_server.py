@@ -57,6 +57,7 @@ class AmqpServer:
         self._arriving: set[Doorway] = set()
         self._servers: list[asyncio.Server] = []
         self.failure: OSError | None = None
+        self._closing = False
 
     def _amqp(self) -> AmqpTransport:
         broker = self._service.broker(self.faults)
@@ -116,12 +117,18 @@ class AmqpServer:
                 self.failure = error
                 _log.critical("the %s emulator stops: %s", self._name, error)
                 self.drop()
-                self.loop.stop()
+                self.halt()
             return False
         return True
 
+    def halt(self) -> None:
+        """Leave the loop. While it hangs up on everybody that is left to `close`, which a stop would cut short."""
+        if not self._closing:
+            self.loop.stop()
+
     async def close(self) -> None:
         """Stop listening and hang up on everybody, those in the middle of a TLS handshake included."""
+        self._closing = True
         if self._ticker is not None:
             self._ticker.cancel()
         for server in self._servers:

@@ -153,7 +153,7 @@ class ServiceBusEmulator:
             if self._https is not None:
                 self._https.stop()
             if self._thread.is_alive():
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop.call_soon_threadsafe(self._amqp.halt)
                 self._thread.join()
             if not self._loop.is_closed():
                 self._loop.close()

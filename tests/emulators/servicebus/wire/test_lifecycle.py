@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
 from emulators.certificates import TlsSettings
+from emulators.servicebus.amqp_server import AmqpServer
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -50,6 +52,22 @@ def test_a_port_in_use_is_told_and_frees_the_others(tls: TlsSettings, taken: str
         assert leaks(start_second) == []
     with ServiceBusEmulator(tls=tls, **free) as third:
         assert {name: getattr(third, name) for name in PORTS} == free
+
+
+def test_a_stop_does_not_cut_the_hanging_up_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = AmqpServer.close
+    closed = []
+
+    async def long(server: AmqpServer) -> None:
+        await whole(server)
+        await asyncio.sleep(0.1)  # what a stop comes into
+        closed.append(server)
+
+    monkeypatch.setattr(AmqpServer, "close", long)
+    with ServiceBusEmulator() as first, pytest.raises(OSError, match="in use"):
+        ServiceBusEmulator(port=first.port).start()
+
+    assert len(closed) == 2
 
 
 @pytest.mark.parametrize("name", PORTS)
