@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -173,3 +175,6 @@ def test_stopping_under_load() -> None:
     for client in clients:
         client.join(60)
         assert not client.is_alive()
+    with warnings.catch_warnings():  # the SDK leaves a socket that it could not connect again to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
