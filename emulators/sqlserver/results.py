@@ -132,6 +132,8 @@ class SqlError(Exception):
         self.state = state
         self.procedure = procedure
         self.line = line
+        self.earlier: SqlError | None = None
+        """What the server reports first, where it reports two; TRY ... CATCH sees the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class FakeSqlDatabase:
         self.cdc_enabled = False
         self.tracked: set[int] = set()
         self.commit_fails = False
+        self.for_jobs = True
         self._writer = self._connect()
         self._writer.execute("PRAGMA journal_mode = WAL")
 

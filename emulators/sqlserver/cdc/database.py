@@ -123,10 +123,14 @@ class DatabaseCdc(CaptureState):
         settings = self.job_settings("cleanup")
         cleanup_by_retention(self, settings.retention, settings.threshold)
 
+    def _cleanup(self) -> None:
+        if self.database.for_jobs:
+            self.cleanup_now()
+
     def _schedule_cleanup(self) -> None:
         with self._job_lock:
             if self._cleanup_job is None and not self._closed:
-                self._cleanup_job = CleanupJob(self.database.name, self.cleanup_now, self._cleanup_pause)
+                self._cleanup_job = CleanupJob(self.database.name, self._cleanup, self._cleanup_pause)
                 self._cleanup_job.start()
 
     def _cleanup_pause(self) -> float:

@@ -145,6 +145,11 @@ class Database(Protocol):
         """Equal for names that are equal by the database's collation."""
         ...
 
+    @property
+    def for_jobs(self) -> bool:
+        """Whether the server's jobs work in it at the moment: not while it is offline or has a single user."""
+        ...
+
     def writer(self, gives_way: Cancel | None = None) -> AbstractContextManager[sqlite3.Connection]:
         """The database's single write connection inside BEGIN IMMEDIATE: commits on leaving, rolls back on an exception.
 
@@ -347,6 +352,10 @@ class Extension(Protocol):
 
     def attach(self, database: Database) -> None:
         """A database of an earlier run is there again: take up what it holds of ours."""
+        ...
+
+    def detach(self, database: Database) -> None:
+        """It is dropped: nothing works for it any more."""
         ...
 
     def session_ended(self, session_id: int) -> None:

@@ -47,6 +47,10 @@ from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import collation_shown
 
 
+def _message(error: SqlError, line: int) -> ErrorMessage:
+    return ErrorMessage(error.number, error.message, error.severity, error.state, error.procedure, line)
+
+
 def _opens_transaction(statement: st.Statement) -> bool:
     """SET IMPLICIT_TRANSACTIONS: https://learn.microsoft.com/sql/t-sql/statements/set-implicit-transactions-transact-sql"""
     if isinstance(statement, st.Select):
@@ -226,12 +230,14 @@ class Interpreter:
             if error.number in BINDING:
                 self._unbound.setdefault(id(error), self._level)
             raise error
+        if error.earlier is not None:
+            yield _message(error.earlier, error.line)
         if abort:
             if session.transaction.count:
                 yield TransactionChanged("rollback", session.transaction.undo())
             raise error
         if not isinstance(error, Thrown) and (error.number in GO_ON or error.number in PROCEDURE_ERRORS):
-            yield ErrorMessage(error.number, error.message, error.severity, error.state, error.procedure, error.line)
+            yield _message(error, error.line)
             if error.number in TERMINATED and writes:
                 yield Info(3621, "The statement has been terminated.", 0, 0, "", error.line)
             return

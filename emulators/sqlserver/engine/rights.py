@@ -65,6 +65,14 @@ class DatabaseRights:
         groups = known.groups(self.user)
         return role.lower() in groups or "db_owner" in groups
 
+    @property
+    def unrestricted(self) -> bool:
+        """Whether RESTRICTED_USER lets it in."""
+        if self.everything or "dbcreator" in self._security.logins[self.login.lower()].roles:
+            return True
+        inside = self._security.may_enter(self.login, self._database.database_id, self._database.name)
+        return inside and self.is_member("db_owner")
+
     def allows(self, permission: str, schema_id: int = 0, object_id: int = 0) -> bool:
         if self.everything:
             return True

@@ -18,18 +18,23 @@ from pathlib import Path
 from emulators.sqlserver import turns
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
+from emulators.sqlserver.engine.database_states import DatabaseStates
 from emulators.sqlserver.engine.definitions.restoring import restore_filters
 from emulators.sqlserver.engine.extension import UNCOUNTED, Database, Extension, LogState
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.plan_cache import PlanCache
+from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session.session import SqlSession
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store import archive
+from emulators.sqlserver.engine.store.availability import Availability
 from emulators.sqlserver.engine.store.data_directory import DatabaseRecord, DataDirectory, Home, TemporaryHome, file_of
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.private import private_database, remove, remove_files
 from emulators.sqlserver.results import Cancel, LoginRequest, Session, SqlError
 from emulators.sqlserver.tsql.errors import unknown_database
+from emulators.sqlserver.tsql.reading.definitions import Termination
 
 _SYSTEM = ("master", "tempdb", "model", "msdb")
 _ALWAYS_NEW = "tempdb"
@@ -42,6 +47,10 @@ _WAIT_STEP = 0.05
 def utc_now() -> datetime:
     """The emulator's server clock is UTC, without a zone, as GETDATE() gives it."""
     return datetime.now(UTC).replace(tzinfo=None)
+
+
+def cannot_open(database: str) -> SqlError:
+    return SqlError(4060, f'Cannot open database "{database}" requested by the login. The login failed.', 11)
 
 
 class SqlEngine:
@@ -74,6 +83,7 @@ class SqlEngine:
         self.application_locks = ApplicationLocks()
         self.configuration = Configuration()
         self._guard = threading.RLock()
+        self._states = DatabaseStates(self, self._guard)
         self._databases: dict[str, StoredDatabase] = {}
         self._sessions: dict[int, SqlSession] = {}
         self._session_ids = count(51)
@@ -105,6 +115,7 @@ class SqlEngine:
             session.close()
             if self.extension is not None:
                 self.extension.attach(database)
+            database.availability = Availability(record.access, record.offline)
 
     def _opened(self, record: DatabaseRecord) -> StoredDatabase:
         path, new = file_of(self.home, record.number), record.name == _ALWAYS_NEW
@@ -122,6 +133,7 @@ class SqlEngine:
         database.created = self.clock() if new else record.created
         database.snapshot_allowed = record.snapshot_allowed
         database.read_committed_snapshot = record.read_committed_snapshot
+        database.recovery_model = record.recovery_model or database.recovery_model
         return database
 
     # -- results.Engine
@@ -135,9 +147,12 @@ class SqlEngine:
         known = self.security.logins[request.user.lower()]
         database = self.find(request.database or known.database)
         if database is None or not self.security.may_enter(known.name, database.database_id, database.name):
-            text = f'Cannot open database "{request.database}" requested by the login. The login failed.'
-            raise SqlError(4060, text, 11)
+            raise cannot_open(request.database)
         with self._guard:
+            try:
+                self._states.admit(database, DatabaseRights(self.security, known.name, database, None))
+            except SqlError as shut:
+                raise cannot_open(request.database or database.name) from shut
             session = SqlSession(self, next(self._session_ids), request, database)
             self._sessions[session.session_id] = session
         return session
@@ -208,7 +223,8 @@ class SqlEngine:
 
     def log(self, database: StoredDatabase) -> LogState:
         """How far its log has come; where the extension does not count, it stands still."""
-        counted = self.extension.log(database) if self.extension is not None else None
+        extension = None if database.availability.offline else self.extension
+        counted = extension.log(database) if extension is not None else None
         return counted or UNCOUNTED
 
     def save_options(self, database: StoredDatabase) -> None:
@@ -222,8 +238,31 @@ class SqlEngine:
                     database.created,
                     database.snapshot_allowed,
                     database.read_committed_snapshot,
+                    database.availability.access,
+                    database.availability.offline,
+                    database.recovery_model,
                 )
             )
+
+    def admit(self, database: StoredDatabase, session: StatementSession) -> None:
+        """Whether it may come in now. Raises 923, 924, 942."""
+        self._states.admit(database, session.rights(database), session)
+
+    def enter(self, database: StoredDatabase, session: StatementSession) -> None:
+        """Make it the session's current database. Raises 923, 924, 942."""
+        with self._guard:
+            self.admit(database, session)
+            session.use(database)
+
+    def make_available(
+        self, database: StoredDatabase, wanted: Availability, termination: Termination, session: StatementSession
+    ) -> None:
+        """Raises 5064, 5070, Cancelled."""
+        self._states.change(database, wanted, termination, session)
+
+    def await_others(self, database: StoredDatabase, termination: Termination, session: StatementSession) -> None:
+        """Until the session is alone in a database. Raises 5070, Cancelled."""
+        self._states.alone(database, termination, session)
 
     def drop_database(self, name: str, if_exists: bool, session: object) -> None:
         """Raises SqlError 3701, 3702."""
@@ -237,13 +276,16 @@ class SqlEngine:
                 text = f"Cannot drop the database '{name}', because it does not exist or you do not have permission."
                 raise SqlError(3701, text, 11)
             users = [other for other in self._sessions.values() if other.current() is found]
-            if users or found.active is not None or found.cdc_enabled or not found.retire(session):
+            captured = found.cdc_enabled and found.for_jobs
+            if users or found.active is not None or captured or not found.retire(session):
                 raise SqlError(3702, f'Cannot drop database "{found.name}" because it is currently in use.', 16, 4)
             del self._databases[name.lower()]
             self.home.forget_database(found.database_id)
             self.security.forget_database(found.database_id)
             for other in self._sessions.values():
                 other.forget_database(found)
+            if self.extension is not None:
+                self.extension.detach(found)
             found.close()
         remove_files(found)
 

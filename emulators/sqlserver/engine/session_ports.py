@@ -20,6 +20,7 @@ from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import Row, RowStream
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session_settings import SessionSettings
+from emulators.sqlserver.engine.store.availability import Availability
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.kept_locks import Kept
 from emulators.sqlserver.engine.store.links import Link
@@ -28,6 +29,7 @@ from emulators.sqlserver.results import Cancel, Event, LoginRequest, SqlError, V
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.lowering import OutputShape
 from emulators.sqlserver.tsql.planning.plans import Plan, Source, StoredTable
+from emulators.sqlserver.tsql.reading.definitions import Termination
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 
 
@@ -59,6 +61,24 @@ class DatabaseServer(Protocol):
 
     def create_database(self, name: str, collation: str = "") -> StoredDatabase:
         """Raises 1801."""
+        ...
+
+    def admit(self, database: StoredDatabase, session: StatementSession) -> None:
+        """Whether it may come in now. Raises 923, 924, 942."""
+        ...
+
+    def enter(self, database: StoredDatabase, session: StatementSession) -> None:
+        """Make it the session's current database. Raises 923, 924, 942."""
+        ...
+
+    def make_available(
+        self, database: StoredDatabase, wanted: Availability, termination: Termination, session: StatementSession
+    ) -> None:
+        """Raises 5064, 5070, Cancelled."""
+        ...
+
+    def await_others(self, database: StoredDatabase, termination: Termination, session: StatementSession) -> None:
+        """Until the session is alone in a database. Raises 5070, Cancelled."""
         ...
 
     def drop_database(self, name: str, if_exists: bool, session: object) -> None:
@@ -105,6 +125,10 @@ class DatabaseAccess(Protocol):
     def current(self) -> StoredDatabase: ...
 
     def use(self, database: StoredDatabase) -> None: ...
+
+    def admitted(self, database: StoredDatabase) -> None:
+        """Whether it may read another database now. Raises 923, 924, 942."""
+        ...
 
     def find(self, name: str) -> StoredDatabase | None:
         """A database by name, the session's private ones included."""

@@ -197,7 +197,9 @@ class CaptureJob:
                 if is_closed(error):
                     _LOG.info("capture job ends: database %s is closed", self._cdc.database.name)
                     return
-                if isinstance(error, SqlError) and error is self._cdc.hold.error:
+                if not self._cdc.database.for_jobs:
+                    _LOG.info("capture job of database %s waits: no job works there now", self._cdc.database.name)
+                elif isinstance(error, SqlError) and error is self._cdc.hold.error:
                     _LOG.info("capture job of database %s: scan failed as told", self._cdc.database.name)
                 else:
                     _LOG.exception("capture job of database %s: scan failed, trying again", self._cdc.database.name)
@@ -210,8 +212,10 @@ class CaptureJob:
     def cycle(self) -> bool:
         """One scan cycle of the job: move what waits, or mark the log idle when nothing has come for long.
 
-        False: it gave way to a session, or was stopped.
+        False: it gave way to a session, or was stopped. Nothing is done in a database that is offline or has a single user.
         """
+        if not self._cdc.database.for_jobs:
+            return True
         with self._cdc.turn.of_job(self._stop.is_set) as mine:
             if mine:
                 with suppress(Cancelled):

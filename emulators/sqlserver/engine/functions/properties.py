@@ -104,10 +104,7 @@ _DATABASE: Mapping[str, Value] = {
     "issyncwithbackup": 0,
     "istornpagedetectionenabled": 0,
     "isxtpsupported": 0,
-    "recovery": "FULL",
-    "status": "ONLINE",
     "updateability": "READ_WRITE",
-    "useraccess": "MULTI_USER",
     "version": 957,
 }
 _SESSION: Mapping[str, Value] = {
@@ -155,11 +152,13 @@ class Properties:
         found = self._session.engine.find(str(name)) if name is not None else None
         if found is None:
             return None
-        if _key(property_name) == "recovery" and found.name.lower() in ("master", "tempdb", "msdb"):
-            return "SIMPLE"
-        collation = known(found.collation)
+        collation, closed = known(found.collation), found.availability.offline
         own: dict[str, Value] = {
-            "collation": collation.name,
+            "recovery": found.recovery_model,
+            "status": found.availability.state[1],
+            "useraccess": found.availability.access,
+            "version": None if closed else _DATABASE["version"],
+            "collation": None if closed else collation.name,
             "comparisonstyle": collation.style,
             "lcid": collation.lcid,
             "sqlsortorder": collation.sort_id,

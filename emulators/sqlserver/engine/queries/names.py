@@ -72,6 +72,8 @@ class SessionNames:
             raise unknown_database(name[0])
         self.foreign = self.foreign or found is not self.session.current()
         self.session.rights(found).require_entry()
+        if found is not self.session.current():
+            self.session.admitted(found)
         return found
 
     def source(self, name: Name) -> Source | None:

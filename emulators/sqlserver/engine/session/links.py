@@ -21,8 +21,9 @@ class SessionLinks:
         self._entered: set[StoredDatabase] = set()
 
     def of(self, database: StoredDatabase) -> Link:
-        """The session's own connection, opened at its first use. Raises 911."""
+        """The session's own connection, opened at its first use. Raises 911, 942."""
         self.enter(database)
+        database.require_online()
         link = self._links.get(database.name)
         if link is None:
             link = self._links[database.name] = database.open_link()

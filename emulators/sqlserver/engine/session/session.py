@@ -240,6 +240,10 @@ class SqlSession:
     def current(self) -> StoredDatabase:
         return self._database
 
+    def admitted(self, database: StoredDatabase) -> None:
+        """Raises 923, 924, 942."""
+        self.engine.admit(database, self)
+
     def use(self, database: StoredDatabase) -> None:
         self._database = database
 

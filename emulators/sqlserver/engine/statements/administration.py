@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from emulators.sqlserver.collation import SERVER_DEFAULT
@@ -10,6 +11,7 @@ from emulators.sqlserver.engine.definitions.definer import Definer
 from emulators.sqlserver.engine.definitions.defining import DefaultValue, schema_of
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
+from emulators.sqlserver.engine.statements.database_options import alter_database
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
 from emulators.sqlserver.tsql import errors
@@ -19,17 +21,6 @@ from emulators.sqlserver.tsql.values import temporal
 from emulators.sqlserver.tsql.values.conversions.steps import Truncation
 from emulators.sqlserver.tsql.values.types import collation_named
 
-_DATABASE_OPTIONS = frozenset(
-    (
-        "AUTO_CLOSE",
-        "AUTO_SHRINK",
-        "COMPATIBILITY_LEVEL",
-        "MULTI_USER",
-        "RECOVERY",
-        "SINGLE_USER",
-    )
-)
-"""ALTER DATABASE ... SET options that change nothing here."""
 _DAY = 86_400.0
 _DEFINERS: Mapping[type, Callable[[Definer, Any], None]] = {
     df.CreateTable: Definer.create_table,
@@ -70,7 +61,7 @@ class Administration:
         return {
             **dict.fromkeys(_DEFINERS, self._define),
             df.CreateDatabase: self._create_database,
-            df.AlterDatabase: self._alter_database,
+            df.AlterDatabase: partial(alter_database, self.session),
             df.DropDatabase: self._drop_database,
             st.Use: self._use,
             st.Kill: self._kill,
@@ -104,24 +95,6 @@ class Administration:
         if self.session.transaction.count:
             raise SqlError(226, f"{statement} statement not allowed within multi-statement transaction.", 16, 6)
 
-    def _alter_database(self, statement: df.AlterDatabase) -> Iterator[Event]:
-        engine = self.session.engine
-        database = engine.find(statement.name or self.session.database)
-        if database is None:
-            text = (
-                f"User does not have permission to alter database '{statement.name}', the database does not exist, or the "
-                "database is not in a state that allows access checks."
-            )
-            raise SqlError(5011, text, 14, 5)
-        if statement.option == "ALLOW_SNAPSHOT_ISOLATION":
-            database.snapshot_allowed = statement.value == "ON"
-        elif statement.option == "READ_COMMITTED_SNAPSHOT":
-            database.read_committed_snapshot = statement.value == "ON"
-        elif statement.option not in _DATABASE_OPTIONS:
-            raise errors.unsupported(f"ALTER DATABASE ... SET {statement.option}")
-        engine.save_options(database)
-        yield StatementDone()
-
     def _drop_database(self, statement: df.DropDatabase) -> Iterator[Event]:
         self._outside_transaction("DROP DATABASE")
         for name in statement.names:
@@ -134,7 +107,7 @@ class Administration:
         if found is None:
             raise errors.unknown_database(statement.database)
         old = session.current()
-        session.use(found)
+        session.engine.enter(found, session)
         yield DatabaseChanged(found.name, old.name, found.collation, old.collation)
         yield Info(5701, f"Changed database context to '{found.name}'.", 0, 2, "", statement.line)
         yield StatementDone()

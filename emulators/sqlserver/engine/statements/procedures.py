@@ -119,6 +119,8 @@ class Procedures:
         database = session.engine.find(name[-3]) if len(name) > 2 and name[-3] else session.current()
         if database is None:
             raise errors.unknown_procedure(shown)
+        if database is not session.current():
+            session.admitted(database)
         short = name[-1].lower()
         if short == "sp_executesql":
             yield from self._executesql(given)

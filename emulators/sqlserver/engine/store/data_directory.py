@@ -18,9 +18,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from emulators.sqlserver.engine.store.availability import MULTI_USER
+
 FORMAT = 1
 """Of the files; another number is another format."""
 
+_COLUMNS = (
+    "number, name, collation, created, snapshot_allowed, read_committed_snapshot, access, offline, recovery_model"
+)
+_ADDED = {"access": "TEXT", "offline": "INTEGER", "recovery_model": "TEXT"}
 _STARTS = "starts"
 _LAST = "last database"
 
@@ -39,6 +45,9 @@ class DatabaseRecord:
     created: datetime
     snapshot_allowed: bool = False
     read_committed_snapshot: bool = False
+    access: str = MULTI_USER
+    offline: bool = False
+    recovery_model: str = ""
 
 
 class Home(Protocol):
@@ -127,10 +136,20 @@ class DataDirectory:
         self._clear()
 
     def databases(self) -> list[DatabaseRecord]:
-        rows = self._server.execute("SELECT * FROM databases ORDER BY number").fetchall()
+        rows = self._server.execute(f"SELECT {_COLUMNS} FROM databases ORDER BY number").fetchall()
         return [
-            DatabaseRecord(number, name, collation, datetime.fromisoformat(created), bool(snapshot), bool(versions))
-            for number, name, collation, created, snapshot, versions in rows
+            DatabaseRecord(
+                number,
+                name,
+                collation,
+                datetime.fromisoformat(created),
+                bool(snapshot),
+                bool(versions),
+                access or MULTI_USER,
+                bool(offline),
+                model or "",
+            )
+            for number, name, collation, created, snapshot, versions, access, offline, model in rows
         ]
 
     def new_database(self, name: str, collation: str, created: datetime) -> DatabaseRecord:
@@ -148,8 +167,9 @@ class DataDirectory:
 
     def _insert(self, record: DatabaseRecord) -> None:
         number, name, collation, created, *options = astuple(record)
-        row = (number, name, collation, created.isoformat(), *map(int, options))
-        self._server.execute("INSERT OR REPLACE INTO databases VALUES (?, ?, ?, ?, ?, ?)", row)
+        row = (number, name, collation, created.isoformat(), *options)
+        marks = ", ".join("?" * len(row))
+        self._server.execute(f"INSERT OR REPLACE INTO databases ({_COLUMNS}) VALUES ({marks})", row)
 
     def forget_database(self, number: int) -> None:
         with self._guard:
@@ -231,5 +251,9 @@ def _check_format(server: sqlite3.Connection, path: Path) -> None:
         "CREATE TABLE IF NOT EXISTS databases (number INTEGER PRIMARY KEY, name TEXT, collation TEXT, created TEXT, "
         "snapshot_allowed INTEGER, read_committed_snapshot INTEGER)"
     )
+    known = {row[1] for row in server.execute("PRAGMA table_info(databases)")}
+    for column, kind in _ADDED.items():  # a directory of before has none of them
+        if column not in known:
+            server.execute(f"ALTER TABLE databases ADD COLUMN {column} {kind}")
     server.execute(f"PRAGMA user_version = {FORMAT}")
     server.execute("COMMIT")

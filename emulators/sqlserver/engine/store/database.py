@@ -18,7 +18,8 @@ from typing import Protocol
 from emulators.sqlserver.collation import SERVER_DEFAULT, known
 from emulators.sqlserver.engine.extension import ChangeObserver, Table, Transaction
 from emulators.sqlserver.engine.locks import WriterLock
-from emulators.sqlserver.engine.store import storage, system_tables
+from emulators.sqlserver.engine.store import availability, storage, system_tables
+from emulators.sqlserver.engine.store.availability import Availability
 from emulators.sqlserver.engine.store.catalog import Catalog
 from emulators.sqlserver.engine.store.kept_catalog import Kept, KeptCatalog, counters
 from emulators.sqlserver.engine.store.links import Link, ThreadsLink
@@ -93,6 +94,8 @@ class StoredDatabase:
         self.cdc_enabled = False
         self.snapshot_allowed = False
         self.read_committed_snapshot = False
+        self.recovery_model = "SIMPLE" if name.lower() in ("master", "tempdb", "msdb") else "FULL"
+        self.availability = Availability()
         self.commits = 0
         self.identities: dict[int, int] = self._kept.identities() if self._kept is not None else {}
         """Object id -> last identity value given; never rolled back, as on the real server."""
@@ -104,10 +107,6 @@ class StoredDatabase:
         self.locks = TableLocks(self.lock, self._held_by_transaction, self._stored)
         self._users: set[object] = set()
         self._retired = False
-
-    @property
-    def recovery_model(self) -> str:
-        return "SIMPLE" if self.name.lower() in ("master", "tempdb", "msdb") else "FULL"
 
     # -- who is in it. SQLite's connections are not to be closed while another thread uses them.
 
@@ -130,10 +129,32 @@ class StoredDatabase:
             self._retired = True
             return True
 
+    def used_by(self, user: object) -> bool:
+        with self._guard:
+            return user in self._users
+
+    def make_available(self, wanted: Availability, user: object) -> bool:
+        """False, and nothing happens, where `wanted` takes it offline while anybody but `user` is in it."""
+        with self._guard:
+            if wanted.offline and self._users - {user}:
+                return False
+            self.availability = wanted
+            return True
+
+    def require_online(self) -> None:
+        """For who has entered: it stays online then. Raises 942."""
+        if self.availability.offline:
+            raise availability.offline(self.name)
+
+    @property
+    def for_jobs(self) -> bool:
+        return self.availability.for_jobs
+
     # -- transactions
 
     def begin_write(self, owner: object, timeout: float | None, cancelled: Cancel, user: bool) -> None:
-        """Take the writer lock for `owner`. Raises SqlError 1222, Cancelled."""
+        """Take the writer lock for `owner`. Raises SqlError 942, 1222, Cancelled."""
+        self.require_online()
         self.lock.acquire(owner, timeout, cancelled)
         try:
             self.write_link.execute("BEGIN IMMEDIATE")

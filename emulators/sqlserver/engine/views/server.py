@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from emulators.sqlserver.collation import SERVER_DEFAULT
 from emulators.sqlserver.engine.functions.properties import SERVER_NAME
+from emulators.sqlserver.engine.store.availability import ACCESS
 from emulators.sqlserver.engine.views.viewing import STARTED, Row, Viewpoint, Views, shape
 
 _ISOLATION = {
@@ -32,17 +33,16 @@ def _databases(view: Viewpoint) -> Iterator[Row]:
             b"\1",
             STARTED,
             160,
-            database.collation or SERVER_DEFAULT,
-            0,
-            "MULTI_USER",
+            None if database.availability.offline else database.collation or SERVER_DEFAULT,
+            ACCESS.index(database.availability.access),
+            database.availability.access,
             *(0, 0, 0),
-            0,
-            "ONLINE",
+            *database.availability.state,
             *(0, 0, 0),
             snapshot,
             "ON" if snapshot else "OFF",
             int(database.read_committed_snapshot),
-            3 if database.recovery_model == "SIMPLE" else 1,
+            ("FULL", "BULK_LOGGED", "SIMPLE").index(database.recovery_model) + 1,
             database.recovery_model,
             2,
             "CHECKSUM",

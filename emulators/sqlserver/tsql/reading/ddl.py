@@ -186,12 +186,30 @@ def _alter_database(reader: Reader, line: int, begin: int) -> Statement:
     reader.accept("=")
     value = ""
     if reader.here.kind in (STRING, NSTRING) or (
-        reader.here.kind != END and reader.here.key not in (*STARTS, ";", "WITH")
+        reader.here.kind != END and reader.here.key not in (*STARTS, ";", ",", "WITH")
     ):
-        value = reader.advance().key
-    if reader.accept("WITH"):
-        reader.until((";",), STARTS - {"ROLLBACK"})
-    return df.AlterDatabase(line, _text(reader, begin), name, option, value)
+        token = reader.advance()
+        value = token.key or token.text
+    termination = _termination(reader)
+    if reader.at(","):
+        raise unsupported("ALTER DATABASE ... SET with several options")
+    return df.AlterDatabase(line, _text(reader, begin), name, option, value, termination)
+
+
+def _termination(reader: Reader) -> df.Termination:
+    if not reader.accept("WITH"):
+        return df.Termination()
+    if reader.accept("NO_WAIT"):
+        return df.Termination(no_wait=True)
+    reader.expect("ROLLBACK")
+    if reader.accept("IMMEDIATE"):
+        return df.Termination(after=0)
+    reader.expect("AFTER")
+    seconds = reader.advance()
+    if not seconds.text.isdigit():
+        raise reader.unexpected(seconds)
+    reader.accept("SECONDS")
+    return df.Termination(after=float(seconds.text))
 
 
 def _drop(reader: Reader, line: int, begin: int) -> Statement:

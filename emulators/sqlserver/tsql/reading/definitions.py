@@ -191,12 +191,21 @@ class CreateDatabase(Definition):
 
 
 @dataclass(frozen=True, slots=True)
+class Termination:
+    """WITH ...: the others are ended `after` so many seconds, None: they are waited for; `no_wait`: they must not be there."""
+
+    after: float | None = None
+    no_wait: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AlterDatabase(Definition):
-    """`option` in upper case; "" name: CURRENT."""
+    """`option` and `value` in upper case; "" name: CURRENT."""
 
     name: str
     option: str
     value: str
+    termination: Termination = Termination()
 
 
 @dataclass(frozen=True, slots=True)

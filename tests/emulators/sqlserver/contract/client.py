@@ -157,6 +157,12 @@ class Database(Connection):
         self._others.append(Connection(self.server, self.driver, self.database, **options))
         return self._others[-1]
 
+    def reopen(self) -> None:
+        """A new first connection, where the server has ended the one before."""
+        with suppress(Exception):
+            self.close()
+        self.raw = refusing(lambda: self.server.connect(self.driver, self.database))
+
     def drop(self) -> None:
         """Close every connection and remove the database, its capture job included."""
         for connection in (*self._others, self):

@@ -97,6 +97,8 @@ ITEMS: Mapping[int, str] = {
     88: "What the emulator does not have is refused by its name",
     89: "sys.fn_cdc_get_max_lsn once a table is enabled, without any change",
     90: "LSNs of sys.dm_cdc_log_scan_sessions as text: 23 characters, the last of which is NUL",
+    91: "SINGLE_USER, RESTRICTED_USER, MULTI_USER: who is ended, who waits, and who may come in",
+    92: "OFFLINE and ONLINE: 942 and 4060 meanwhile, and everything is there afterwards",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

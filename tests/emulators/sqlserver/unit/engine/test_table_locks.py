@@ -63,8 +63,8 @@ def test_who_asks_for_no_lock_does_not_wait(holder: Client, connect: Connect, re
 
 
 def test_with_row_versions_read_committed_does_not_wait(holder: Client, connect: Connect) -> None:
-    other = connect()
     holder.run("ALTER DATABASE demo SET READ_COMMITTED_SNAPSHOT ON")
+    other = connect()
     assert other.value("SELECT is_read_committed_snapshot_on FROM sys.databases WHERE name = 'demo'") == 1
     hold(holder)
     assert other.value("SET LOCK_TIMEOUT 0 SELECT id FROM t") == 1

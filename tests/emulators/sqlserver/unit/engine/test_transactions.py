@@ -207,6 +207,9 @@ class Functions:
             connection.execute(f"INSERT INTO {context.database.storage(table)} VALUES (?)", (arguments["@what"],))
         yield Info(50000, "noted")
 
+    def detach(self, database: Database) -> None:
+        pass
+
     def session_ended(self, session_id: int) -> None:
         pass
 

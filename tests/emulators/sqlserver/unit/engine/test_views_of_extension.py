@@ -21,6 +21,9 @@ from tests.emulators.sqlserver.unit.engine.conftest import Client
 
 
 class _Views:
+    def detach(self, database: Database) -> None:
+        pass
+
     def session_ended(self, session_id: int) -> None:
         pass
 
