@@ -58,7 +58,10 @@ _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
         _FAILOVER,
         "the replica is not the primary yet or any more: connect to the availability group's listener, without ApplicationIntent=ReadOnly",
     ),
-    (_UNAVAILABLE, "the server or the database is starting, stopping, offline or being restored"),
+    (
+        _UNAVAILABLE,
+        "the server or the database is starting, stopping, offline, being restored, or open to a single user",
+    ),
     (
         _AZURE,
         "the service is moving the database, or has an update or a failure of its own: most last less than a minute",

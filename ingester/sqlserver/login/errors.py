@@ -23,7 +23,7 @@ _NETWORK = (
 )
 _ACCOUNT = "ask the server's administrator to unlock or enable the login"
 _PASSWORD = "set a new password and put it into ingester.db_connection_string"
-_DATABASE = "check the database's name, that the database is online, and that the login has a user in it"
+_DATABASE = "check the database's name, that the database is online and not in single-user mode, and that the login has a user in it"
 _LOGIN = "check user and password in ingester.db_connection_string"
 
 _CHANGED = "if its password or rights were changed, restart with the new ones; "
