@@ -96,8 +96,12 @@ class Identity:
         found = self._session.engine.find(str(name)) if name is not None else None
         if found is None:
             return None
-        security = self._session.engine.security
-        return int(security.may_enter(self._session.login_request.user, found.database_id, found.name))
+        try:
+            self._session.rights(found).require_entry()
+            self._session.admitted(found)
+        except SqlError:
+            return 0
+        return 1
 
     def _has_permission(self, name: Value, kind: Value, permission: Value, *rest: Value) -> Value:
         """NULL for a securable or class that is not known: https://learn.microsoft.com/sql/t-sql/functions/has-perms-by-name-transact-sql"""

@@ -36,7 +36,9 @@ class ObjectLookup:
 
     def catalog(self, database: Value = -1) -> Catalog | None:
         found = self.session.current() if database == -1 else self.database(database)
-        return self.session.rights(found).visible(found.catalog_for(self.session)) if found else None
+        if found is None or found.availability.offline:
+            return None
+        return self.session.rights(found).visible(found.catalog_for(self.session))
 
     def entry_by_name(self, text: Value) -> TableEntry | None:
         parts = split_name(str(text)) if text is not None else None
@@ -44,7 +46,7 @@ class ObjectLookup:
             return None
         database = self.session.engine.find(parts[0]) if len(parts) == 3 and parts[0] else self.session.current()
         schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
-        if database is None:
+        if database is None or database.availability.offline:
             return None
         if database.name == "tempdb" and parts[-1].startswith("#"):
             database = self.session.private("#")

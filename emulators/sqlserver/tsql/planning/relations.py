@@ -162,7 +162,8 @@ class Relations(Predicates):
             raise errors.unsupported(f"{type(node).__name__} in FROM")
         for part, value in node.args.items():
             if value and part not in _TABLE_PARTS and part != "joins":
-                raise errors.unsupported(f"{part.upper().removesuffix('S')} on a table")
+                said = "FOR SYSTEM_TIME" if part == "version" else part.upper().removesuffix("S")
+                raise errors.unsupported(f"{said} on a table")
         self._check_hints(node)
         if isinstance(node.this, exp.Anonymous):
             return self._function(node, scope)

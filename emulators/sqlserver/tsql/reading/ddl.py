@@ -186,10 +186,14 @@ def _alter_database(reader: Reader, line: int, begin: int) -> Statement:
     reader.accept("=")
     value = ""
     if reader.here.kind in (STRING, NSTRING) or (
-        reader.here.kind != END and reader.here.key not in (*STARTS, ";", ",", "WITH")
+        reader.here.kind != END and reader.here.key not in (*STARTS, ";", ",", "(", "WITH")
     ):
         token = reader.advance()
         value = token.key or token.text
+    if value.isdigit() and reader.here.key in ("SECONDS", "MINUTES"):
+        value = f"{value} {reader.advance().key}"
+    if reader.at("("):
+        raise unsupported(f"ALTER DATABASE ... SET {option} {value} (...)")
     termination = _termination(reader)
     if reader.at(","):
         raise unsupported("ALTER DATABASE ... SET with several options")

@@ -69,6 +69,7 @@ def test_single_user_ends_other_sessions_and_lets_nobody_else_in(
     assert master.error(f"USE {name}").number == 924
     assert master.error(f"SELECT n FROM {name}.dbo.t").number == 924
     assert refused_login(server, name) in (4060, 18456)
+    assert master.value(f"SELECT HAS_DBACCESS(N'{name}')") == 0
     database.run("USE master")
     master.run(f"USE {name}")
     assert database.error(f"USE {name}").number == 924
@@ -190,8 +191,8 @@ def _as(server: Server, driver: str, login: str, name: str) -> Connection:
 def test_offline_ends_sessions_and_refuses_everybody(server: Server, database: Database, master: Connection) -> None:
     """942 by name and by USE, 4060 at login; rows are back with ONLINE.
 
-    Source: Microsoft, "ALTER DATABASE SET options (Transact-SQL)", OFFLINE; "sys.databases (Transact-SQL)", state; "Database engine
-    events and errors", 942 and 4060.
+    Source: Microsoft, "ALTER DATABASE SET options (Transact-SQL)", OFFLINE; "sys.databases (Transact-SQL)", state;
+    "HAS_DBACCESS (Transact-SQL)"; "Database engine events and errors", 942 and 4060.
     """
     name = database.database
     database.run("CREATE TABLE dbo.t (n int NOT NULL) INSERT INTO dbo.t VALUES (1)")
@@ -202,9 +203,13 @@ def test_offline_ends_sessions_and_refuses_everybody(server: Server, database: D
     assert master.error(f"USE {name}").number == 942
     assert master.error(f"SELECT n FROM {name}.dbo.t").number == 942
     assert master.error(f"INSERT INTO {name}.dbo.t VALUES (2)").number == 942
+    assert master.rows(f"SELECT HAS_DBACCESS(N'{name}'), OBJECT_ID(N'{name}.dbo.t'), DB_NAME(DB_ID(N'{name}'))") == [
+        (0, None, name)
+    ]
     assert refused_login(server, name) in (4060, 18456)
     master.run(f"ALTER DATABASE {name} SET ONLINE")
     assert access(master, name)[2:4] == (0, "ONLINE")
+    assert master.value(f"SELECT HAS_DBACCESS(N'{name}')") == 1
     assert master.rows(f"SELECT n FROM {name}.dbo.t") == [(1,)]
 
 
@@ -236,6 +241,8 @@ def test_changes_are_captured_when_the_database_is_back(cdc: Database, server: S
     with Connection(server, driver, "master") as master:
         master.run(f"ALTER DATABASE {name} SET OFFLINE WITH ROLLBACK IMMEDIATE")
         assert master.value(f"SELECT CONVERT(int, is_cdc_enabled) FROM sys.databases WHERE name = N'{name}'") == 1
+        jobs = f"SELECT COUNT(*) FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID(N'{name}')"
+        assert master.value(jobs) == 2
         time.sleep(0.2)  # the job's interval here; on a real server its step fails and is tried again
         master.run(f"ALTER DATABASE {name} SET ONLINE")
         if server.real:

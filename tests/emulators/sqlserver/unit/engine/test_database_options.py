@@ -56,6 +56,12 @@ def test_what_a_database_already_is_may_be_set(client: Client, option: str) -> N
         ("DELAYED_DURABILITY = FORCED", "DELAYED_DURABILITY FORCED"),
         ("CHANGE_TRACKING = ON", "CHANGE_TRACKING ON"),
         ("RECOVERY SIMPLE, AUTO_CLOSE OFF", "several options"),
+        ("QUERY_STORE (OPERATION_MODE = READ_WRITE)", "QUERY_STORE"),
+        ("CHANGE_TRACKING = ON (CHANGE_RETENTION = 2 DAYS)", "CHANGE_TRACKING ON"),
+        ("AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON)", "AUTO_CREATE_STATISTICS ON"),
+        ("TARGET_RECOVERY_TIME = 60 SECONDS", "TARGET_RECOVERY_TIME"),
+        ("ENCRYPTION ON", "ENCRYPTION ON"),
+        ("PARTNER = 'TCP://x:5022'", "PARTNER"),
     ],
 )
 def test_an_option_without_its_effect_is_refused_by_name(client: Client, option: str, name: str) -> None:
@@ -104,6 +110,16 @@ def test_versions_need_the_database_alone(client: Client, connect: Callable[[], 
     assert client.error("ALTER DATABASE demo SET ALLOW_SNAPSHOT_ISOLATION ON WITH NO_WAIT")[0] == 5083
     client.run("ALTER DATABASE demo SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE")
     assert client.value("SELECT is_read_committed_snapshot_on FROM sys.databases WHERE name = 'demo'") == 1
+
+
+def test_a_wait_for_others_ends_when_its_client_cancels_it(client: Client, connect: Callable[[], Client]) -> None:
+    """The database stays as it is: an attention ends what no LOCK_TIMEOUT does."""
+    other = connect()
+    asked = iter(range(1_000))
+    events = client.session.batch("ALTER DATABASE demo SET SINGLE_USER", {}, lambda: next(asked) > 20)
+    assert list(events) == []
+    assert client.value("SELECT user_access_desc FROM sys.databases WHERE name = 'demo'") == "MULTI_USER"
+    assert other.value("SELECT 1") == 1
 
 
 def test_states_outlive_the_server(tmp_path: Path) -> None:

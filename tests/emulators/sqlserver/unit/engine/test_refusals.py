@@ -42,6 +42,10 @@ from .conftest import Client
         ("REVERT", "REVERT"),
         ("CREATE TABLE x (a sql_variant)", "sql_variant"),
         ("SELECT CAST(NULL AS hierarchyid)", "hierarchyid"),
+        ("CREATE TABLE x (a geography)", "geography"),
+        ("CREATE TABLE x (a geometry)", "geometry"),
+        ("ALTER TABLE t SET (SYSTEM_VERSIONING = ON)", "SET"),
+        ("SELECT id FROM t FOR SYSTEM_TIME ALL", "SYSTEM_TIME"),
     ],
 )
 def test_it_is_refused_by_name(client: Client, sql: str, name: str) -> None:
