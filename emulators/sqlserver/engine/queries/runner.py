@@ -66,12 +66,13 @@ class Runner:
         lower: Lowering,
     ) -> Lowered:
         session = self.session
-        types = {name: session.variables[name][0] for name in fragment.variables if name in session.variables}
-        lifted = tuple(kind for kind, _ in fragment.lifted)
+        known, names_used = session.variables, fragment.variables
+        types = {name: known[name][0] for name in names_used if name in known} if names_used else {}
+        lifted = tuple([kind for kind, _ in fragment.lifted]) if fragment.lifted else ()
         database = session.current()
         version = database.catalog_for(session).version
         private = session.private_versions()
-        typed = tuple(sorted(types.items(), key=_by_name))
+        typed = tuple(sorted(types.items(), key=_by_name)) if types else ()
         key = (*kind, session.rights_key(), database.database_id, version, private, fragment.text, lifted, typed)
         cache = session.engine.plans
         found = cache.get(key)

@@ -47,6 +47,11 @@ class Writing:
             raise invalid_object(".".join(name))
         return database, entry
 
+    def entry_now(self, name: st.Name, database: StoredDatabase, entry: TableEntry) -> TableEntry:
+        """The table again: it may have changed while the statement waited for its turn to write."""
+        known = database.catalog_for(self.session).tables.get(entry.table.object_id)
+        return entry if known is entry else self.entry(name)[1]
+
     def default_value(self, default: Default, column: TableColumn) -> Value:
         kind, value = self.session.runner.value(default.value)
         return None if value is None else converter(kind, column.type, 0, True)(value)
@@ -60,7 +65,7 @@ class Writing:
         database, entry = self.entry(statement.table)
         plans = [self.session.runner.plan(statement.query)] if statement.query is not None else []
         with self.session.writing(database, [database.storage(entry.table)], "INSERT", plans) as link:
-            _, entry = self.entry(statement.table)
+            entry = self.entry_now(statement.table, database, entry)
             writer = TableWriter(database, entry, link, "INSERT")
             rows = self._rows(statement, writer, self.builder(writer, statement.columns))
             writer.insert(rows)
@@ -169,10 +174,10 @@ class Writing:
 
     def _found(
         self, query: Fragment, target: st.Name, has_from: bool
-    ) -> tuple[StoredDatabase, st.Name, Sequence[Plan]]:
-        """The database to lock, the full name of the table that the target means, and what the statement reads."""
+    ) -> tuple[StoredDatabase, st.Name, list[str], Sequence[Plan]]:
+        """The database to lock, the table that the target means by its full name and in the storage, and what the statement reads."""
         if target[-1][:1] in ("#", "@"):
-            return SessionNames(self.session).database(target), target, ()
+            return SessionNames(self.session).database(target), target, self._stored(target), ()
         plan, source = self.session.runner.plan_rows(query, target, has_from)
         database = self.session.find(source.database)
         assert database is not None
@@ -181,11 +186,11 @@ class Writing:
             if source.name[:1] in ("#", "@")
             else (source.database, source.schema, source.name)
         )
-        return database, name, (plan,)
+        return database, name, [source.storage] if source.storage else self._stored(name), (plan,)
 
     def update(self, statement: st.Update) -> Iterator[Event]:
-        database, table, plans = self._found(statement.query, statement.target, statement.has_from)
-        with self.session.writing(database, self._stored(table), plans=plans) as link:
+        database, table, stored, plans = self._found(statement.query, statement.target, statement.has_from)
+        with self.session.writing(database, stored, plans=plans) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "UPDATE")
             changed = self.set_columns([name for name, _ in statement.columns], writer)
@@ -269,8 +274,8 @@ class Writing:
         return [(number, pair[0]) for number, pair in seen.items()], [pair[1] for pair in seen.values()]
 
     def delete(self, statement: st.Delete) -> Iterator[Event]:
-        database, table, plans = self._found(statement.query, statement.target, statement.has_from)
-        with self.session.writing(database, self._stored(table), plans=plans) as link:
+        database, table, stored, plans = self._found(statement.query, statement.target, statement.has_from)
+        with self.session.writing(database, stored, plans=plans) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "DELETE")
             plan, _ = self.session.runner.plan_rows(statement.query, statement.target, statement.has_from)

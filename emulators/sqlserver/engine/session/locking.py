@@ -74,8 +74,11 @@ class SessionLocks:
 
     def changed_by_others(self, tables: Collection[StoredTable]) -> dict[str, Collection[int]]:
         """Row numbers that open transactions of other sessions hold, by table: who is about to read them has to wait."""
-        found = {table: d.locks.changed_by_other(self._session, table) for d, table in self._read_under_locks(tables)}
-        return {table: numbers for table, numbers in found.items() if numbers}
+        found: dict[str, Collection[int]] = {}
+        for database, table in self._read_under_locks(tables):
+            if numbers := database.locks.changed_by_other(self._session, table):
+                found[table] = numbers
+        return found
 
     def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
         """Wait until the transaction ends that has changed rows of the table `held`. Raises 1205, 1222, Cancelled."""

@@ -205,7 +205,8 @@ class SqlSession:
         return self._private.of(mark)
 
     def private_versions(self) -> tuple[int, ...]:
-        return tuple(database.catalog_for(self).version for database in self._private.all())
+        private = self._private.all()
+        return tuple([database.catalog_for(self).version for database in private]) if private else ()
 
     def find(self, name: str) -> StoredDatabase | None:
         """A database by name, the session's private ones included."""

@@ -67,7 +67,7 @@ def _cached_with_parameters(sql: str) -> tuple[Statement, ...]:
 
 
 def _parse(sql: str) -> tuple[Statement, ...]:
-    reader = Reader(sql, _told_apart(tokenize(sql)))
+    reader = Reader(sql, _told_apart(sql, tokenize(sql)))
     reader.refused = refused_functions(reader.tokens)
     body: list[Statement] = []
     while True:
@@ -85,8 +85,10 @@ def _parse(sql: str) -> tuple[Statement, ...]:
             body[-1] = st.Refused(_line(reader, begin), error.message)
 
 
-def _told_apart(tokens: list[Token]) -> list[Token]:
+def _told_apart(sql: str, tokens: list[Token]) -> list[Token]:
     """With `name:` as one token that begins a statement, and FETCH of a cursor as another word than that of OFFSET."""
+    if ":" not in sql and "FETCH" not in sql.upper():
+        return tokens
     for at in [at for at, token in enumerate(tokens) if token.key in (":", "FETCH")][::-1]:
         if tokens[at].key == "FETCH" and tokens[at - 1].key not in ("ROW", "ROWS"):
             tokens[at] = tokens[at]._replace(key=CURSOR_FETCH)
@@ -122,6 +124,8 @@ def statement(reader: Reader) -> Statement:
 
 def _refusal(reader: Reader, begin: int, end: int) -> SqlError | None:
     """The refusal of a function that is called between these tokens."""
+    if not reader.refused:
+        return None
     found = next((index for index in reader.refused if begin <= index < end), None)
     return None if found is None else unsupported(f"function {reader.tokens[found].key}")
 

@@ -31,6 +31,8 @@ _BEFORE_LIFTED = frozenset(("=", "<", ">", "<=", ">=", "<>", "!="))
 _AFTER_LIFTED = frozenset(("", ")", ";", "AND", "OR", "THEN", "ORDER", "OPTION", "GROUP", "UNION", ","))
 _STRINGS = frozenset((STRING, NSTRING))
 _LITERALS = frozenset((*_STRINGS, HEX, NUMBER))
+_INT, _NVARCHAR, _VARCHAR = SqlType("int"), SqlType("nvarchar", 4000), SqlType("varchar", 8000)
+"""Of most literals: the same objects each time, which the keys of plans compare faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def number(text: str) -> tuple[SqlType, Value]:
         return SqlType("float"), float(text)
     whole, point, part = text.partition(".")
     if not point and int(whole) <= RANGES["int"][1]:
-        return SqlType("int"), int(whole)
+        return _INT, int(whole)
     whole = whole.lstrip("0")
     precision = max(len(whole) + len(part), 1)
     if precision > 38:
@@ -129,9 +131,9 @@ def fragment(
 def _widened(kind: SqlType, value: Value) -> tuple[SqlType, Value]:
     """Strings share one length, so that values of any length share one lowered statement."""
     if kind.name == "nvarchar" and kind.length != MAX:
-        return SqlType("nvarchar", 4000), value
+        return _NVARCHAR, value
     if kind.name == "varchar" and kind.length != MAX:
-        return SqlType("varchar", 8000), value
+        return _VARCHAR, value
     return kind, value
 
 

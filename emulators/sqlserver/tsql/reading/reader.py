@@ -61,7 +61,7 @@ class Reader:
         return all(self.peek(index).key == key for index, key in enumerate(keys))
 
     def accept(self, *keys: str) -> bool:
-        if not self.at(*keys):
+        if self.tokens[self.position].key != keys[0] or (len(keys) > 1 and not self.at(*keys)):
             return False
         self.position += len(keys)
         return True
@@ -142,9 +142,10 @@ class Reader:
 
     def until(self, stops: Collection[str], starts: Collection[str] = ()) -> list[Token]:
         """Tokens up to one of `stops` outside parentheses and CASE, or before a word of `starts` that opens a statement."""
-        begin, depth, cases = self.position, 0, 0
-        while self.here.kind != END:
-            key = self.here.key
+        tokens, begin = self.tokens, self.position
+        at, depth, cases = begin, 0, 0
+        while tokens[at].kind != END:
+            key = tokens[at].key
             if key == "(":
                 depth += 1
             elif key == ")":
@@ -157,8 +158,9 @@ class Reader:
                 cases -= 1
             elif depth == 0 and cases == 0 and (key in stops or key in starts):
                 break
-            self.position += 1
-        return list(self.tokens[begin : self.position])
+            at += 1
+        self.position = at
+        return list(tokens[begin:at])
 
     def fragment(self, tokens: Sequence[Token], prefix: str = "SELECT ", lift: bool = False) -> Fragment:
         if not tokens:

@@ -57,7 +57,7 @@ def tokenize(sql: str) -> list[Token]:
     """The batch's tokens, closed by one END token. Raises SqlError 102, 105 and 113."""
     tokens: list[Token] = []
     position, size = 0, len(sql)
-    match_at = _TOKEN.match
+    match_at, token = _TOKEN.match, tuple.__new__
     while position < size:
         match = match_at(sql, position)
         if match is None:
@@ -69,7 +69,7 @@ def tokenize(sql: str) -> list[Token]:
         elif group != "space":
             text = match.group()
             key = text.upper() if group == "word" else text if group == "op" else ""
-            tokens.append(Token(_KINDS[group], text, key, position, end))
+            tokens.append(token(Token, (_KINDS[group], text, key, position, end)))  # Token(...) takes a call more
         position = end
     tokens.append(Token(END, "", "", size, size))
     return tokens
