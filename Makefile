@@ -83,6 +83,7 @@ bench-more: setup
 	$(BIN)/python -m bench.envelopes
 	$(BIN)/python -m bench.throttled
 	$(BIN)/python bench/sqlserver_emulator.py
+	$(BIN)/python -m bench.statements
 	$(BIN)/python bench/servicebus_emulator.py
 	$(BIN)/python bench/servicebus_durability.py
 

@@ -9,11 +9,18 @@ from typing import Any
 
 from emulators.sqlserver.engine.store.table_locks import RowLocked
 from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions.collations import COLLATIONS
 from emulators.sqlserver.tsql.functions.string_aggregate import JoinedStrings
 from emulators.sqlserver.tsql.planning.plans import SessionView
 from emulators.sqlserver.tsql.values.calls import CALLS, ExactSum, OnlyOne, WholeSum, last_error
 from emulators.sqlserver.tsql.values.conversions.steps import Truncation
+
+_LIMITS = {
+    "too many terms in compound SELECT": "more than 500 SELECTs under UNION, EXCEPT and INTERSECT",
+    "too many arguments on function": "a function with more than a hundred arguments",
+}
+"""SQLite's limits, by the text of its error. https://www.sqlite.org/limits.html"""
 
 
 class StaleName(Exception):
@@ -103,6 +110,9 @@ class Link:
             return StaleName(str(error))
         if kept is not None:
             return SqlError(50001, f"emulator: a function failed: {kept!r}", 16)
+        for text, construct in _LIMITS.items():
+            if text in str(error):
+                return unsupported(construct)
         return SqlError(50001, f"emulator: the storage engine refused the statement ({error})", 16)
 
     def close(self) -> None:

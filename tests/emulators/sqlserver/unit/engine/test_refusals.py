@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .conftest import Client
@@ -73,3 +75,18 @@ def test_names_of_refused_things_may_be_used_for_ones_own(client: Client) -> Non
     client.run("CREATE TABLE dbo.sysjobhistory (id int) CREATE TABLE dbo.sysobjects ([contains] int, openjson int)")
     assert client.rows("SELECT [contains], openjson FROM sysobjects") == []
     assert client.rows("SELECT id FROM dbo.sysjobhistory") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        (" UNION ALL ".join(["SELECT 1"] * 501), "SELECTs under UNION|nested so deeply"),
+        (f"SELECT CONCAT({', '.join(['1'] * 254)})", "more than a hundred arguments"),
+    ],
+    ids=["UNION", "CONCAT"],
+)
+def test_limits_of_the_storage_are_named(client: Client, sql: str, name: str) -> None:
+    """SQL Server has no limit of SELECTs, and CONCAT takes 254 arguments."""
+    number, text = client.error(sql)
+    assert number == 50001
+    assert re.search(name, text)
