@@ -26,7 +26,7 @@ def main(master: str, conf: str, jobs: int, threads: int) -> None:
         executor.begin(lambda: None, threading.Event())
 
         def run(number: int) -> Sequence[object]:
-            return executor.run([], number=number, early=lambda result: None)
+            return executor.run([], number=number, early=lambda result: None, begins=lambda: None)
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(run, range(_WARM)))

@@ -22,6 +22,8 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
     "spark.python.task.killTimeout": "500ms",  # Spark checks every 2 s, so a cancelled worker is gone within 3 s; a stop relies on it
     "spark.python.unix.domain.socket.enabled": "true",  # TCP costs 40 ms a task (Nagle and delayed ACK)
+    "spark.broadcast.blockSize": "64k",  # a task is 10 kB, and Spark takes and clears memory of this size for each
+    "spark.broadcast.compress": "false",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     # Spark's default, and Azure's words for keys: their values appear neither in the UI nor in the event log.

@@ -1,4 +1,4 @@
-"""Runs bundles of tables on Spark, one small job each. With jvm.py the only module that imports pyspark.
+"""Runs bundles of tables on Spark, one small job each. With jobs.py and jvm.py the only module that imports pyspark.
 
 One-task jobs over the RDD API: rows never enter the JVM, and a slow table holds up no other. The settings in conf.py remove the
 25-50 ms that stock PySpark spends on each small task (docs/decisions/0003-spark-rdd-one-task-jobs.md).
@@ -28,6 +28,7 @@ from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
 from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver, DriverLine
 from ingester.spark.health import Answers, ExecutorHealth
+from ingester.spark.jobs import Jobs
 from ingester.spark.jvm import END_SECONDS
 from ingester.spark.kept.beside import beside
 from ingester.spark.launched import Launched
@@ -49,7 +50,7 @@ _LOOK_SECONDS = 5.0
 """Between two checks of the context and its executors."""
 _TRIAL_SECONDS = 20.0
 """For a trial job; a cold Python worker takes some seconds."""
-_TRIAL = "trial"
+_FIRST, _TRIAL = "first", "trial"
 _QUEUED_SECONDS, _MOST_QUEUED = 5.0, 20
 """A bundle that no worker has begun after so long is looked up in Spark, so many of them at a time."""
 _CANCEL_SECONDS = 1.0
@@ -77,6 +78,7 @@ class SparkExecutor:
         self._stopping = launched.scratch.path / "stopping"
         self._health = ExecutorHealth(idles=launched.conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
         self._context: SparkContext | None = None
+        self._jobs: Jobs | None = None
         self._elsewhere = launched.elsewhere
         self._line: DriverLine | None = None
         self._queued = Queued()
@@ -130,12 +132,11 @@ class SparkExecutor:
         return self._slots
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
-        context = self._context
-        assert context is not None
+        jobs = self._jobs
+        assert jobs is not None
         sealed = self._seal.closed((list(bundle), self._driver(bundle, number, early, begins)))
         try:
-            context.setJobGroup(_group(number), f"{len(bundle)} tables")
-            [returned] = context.parallelize([sealed], 1).mapPartitions(self._work).collect()
+            [returned] = jobs.run(_group(number), self._work, sealed)
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
@@ -227,7 +228,8 @@ class SparkExecutor:
         self._context = context = SparkContext(conf=conf, gateway=gateway)
         _hush(context)
         self._allocation = Allocation.of(dict(context.getConf().getAll()), local=not self._elsewhere)
-        [result] = context.parallelize([0], 1).mapPartitions(self._checked(lambda _: iter([first()]))).collect()
+        self._jobs = jobs = Jobs(context)
+        [result] = jobs.run(_FIRST, self._checked(lambda _: iter([first()])), None)
         self._look()
         self._begun = True
         host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
@@ -300,11 +302,10 @@ class SparkExecutor:
 
     def _try(self) -> None:
         """Run a job that touches no table. If it succeeds, one table kills its workers, and the others can go on."""
-        context = self._context
-        assert context is not None
+        jobs = self._jobs
+        assert jobs is not None
         with suppress(*_FAILURES):
-            context.setJobGroup(_TRIAL, "whether anything runs")
-            context.parallelize([0], 1).mapPartitions(self._checked(lambda _: iter(()))).collect()
+            jobs.run(_TRIAL, self._checked(lambda _: iter(())), None)
             self._health.worked()
 
     def _give_up_trial(self) -> None:

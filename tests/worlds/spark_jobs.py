@@ -1,0 +1,86 @@
+"""`python -m tests.worlds.spark_jobs`: jobs on a local Spark that return, fail and are cancelled, and what became of each.
+
+A program because a process has one Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from ingester.spark.executor import SparkExecutor
+from ingester.spark.jobs import Jobs
+from ingester.spark.launched import Launched
+from ingester.spark.reasons import reason
+
+_PATIENCE = 60.0
+
+
+def who(values: Iterable[str]) -> Iterator[Any]:
+    yield from ((value, os.getpid()) for value in values)
+
+
+def fail(values: Iterable[str]) -> Iterator[Any]:
+    raise ValueError(f"cannot work with {list(values)}")
+
+
+def hang(values: Iterable[str]) -> Iterator[Any]:
+    for value in values:
+        Path(value).touch()
+    threading.Event().wait()
+    return iter(())
+
+
+def outcome(jobs: Jobs, work: Any, value: str) -> str:
+    try:
+        return f"returned {jobs.run('group', work, value)}"
+    except Py4JError as error:
+        return reason(str(error))
+
+
+def cancelled(context: SparkContext, jobs: Jobs, begun: Path) -> str:
+    told: list[str] = []
+    from tests.worlds import spark_jobs  # as the workers import it: they have no main module
+
+    waiting = threading.Thread(target=lambda: told.append(outcome(jobs, spark_jobs.hang, str(begun))))
+    waiting.start()
+    deadline = time.monotonic() + _PATIENCE
+    while not begun.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    context.cancelJobGroup("group")
+    waiting.join(_PATIENCE)
+    return told[0] if told else "still waits"
+
+
+def main() -> None:
+    from tests.worlds import spark_jobs
+
+    launched = Launched(master="local[2]", conf={})
+    executor = SparkExecutor(lambda bundle, stopping, driver: [], launched)
+    try:
+        executor.begin(lambda: None, threading.Event())
+        context, jobs = executor._context, executor._jobs
+        assert context is not None
+        assert jobs is not None
+        found = {
+            "returned": [jobs.run("group", spark_jobs.who, text)[0] for text in "abc"],
+            "large": len(jobs.run("group", spark_jobs.who, "x" * 3_000_000)[0][0]),
+            "failed": outcome(jobs, spark_jobs.fail, "a row"),
+            "cancelled": cancelled(context, jobs, launched.scratch.path / "begun"),
+            "afterwards": jobs.run("group", spark_jobs.who, "d")[0][0],
+        }
+        print(json.dumps(found))
+    finally:
+        executor.close()
+
+
+if __name__ == "__main__":
+    main()
