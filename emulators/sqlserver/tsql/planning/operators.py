@@ -69,8 +69,7 @@ def binary(lowering: OperandLowering, node: exp.Expr, scope: Scope) -> Expr:
         joined = Expr(f"({left.sql} || {right.sql})", _concatenated(left.type, right.type))
         return lowering.labelled(joined, [left, right], "add")
     if symbol == "+" and groups == ("binary", "binary"):
-        kind = _concatenated(left.type, right.type)
-        return lowering.call(("bytes+",), lambda: arithmetic.joined_bytes, [left, right], kind)
+        return Expr(f"CAST({left.sql} || {right.sql} AS BLOB)", _concatenated(left.type, right.type))
     if "date" in groups:
         return _date_arithmetic(lowering, symbol, left, right)
     left, right = _numbers(lowering, left, right, symbol)

@@ -133,10 +133,6 @@ def dates(symbol: str, left: SqlType, right: SqlType, target: SqlType) -> Call:
     return run
 
 
-def joined_bytes(left: Value, right: Value) -> Value:
-    return left + right if isinstance(left, bytes) and isinstance(right, bytes) else None
-
-
 def negated(target: SqlType) -> Call:
     if target.precision is not None or target.name in ("money", "smallmoney"):
         return lambda value: None if value is None else exact_text(Decimal(value).copy_negate(), target)
