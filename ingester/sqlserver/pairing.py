@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from common.errors import PermanentError
 from ingester.change import Operation
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.hints import READ_SOURCE
-from ingester.sqlserver.position import LogPosition, Lsn
+from ingester.sqlserver.position import LogPosition
 
 BEFORE_UPDATE = 3
 """`__$operation` of a row as it was before an update. The row after it has that of the change."""
-OPERATION, MASK, META = 3, 4, 5
-"""Of a row: the indices of its operation and its update mask, and how many values it has in front of its own. The first three are LSN, command id
-and seqval."""
 
 _MOST_TABLES = 64
 """Tables whose last places are remembered."""
@@ -25,28 +20,6 @@ _MOST_TABLES = 64
 
 Pair = tuple[int | None, int]
 """The rows of one change, by their number in the page: the one before it, only for an update whose before image was read, and its own."""
-
-
-def positions(rows: Iterable[Sequence[Any]]) -> list[LogPosition]:
-    """Of rows that begin with LSN, command id, seqval and operation.
-
-    Raises PermanentError if the server leaves out a part of one: such a row has no place in the order, and is never
-    skipped.
-    """
-    found: list[LogPosition] = []
-    known: bytes | None = None
-    lsn: Lsn | None = None
-    for row in rows:
-        start_lsn, command_id, seqval, operation = row[0], row[1], row[2], row[3]
-        if start_lsn != known:
-            known, lsn = start_lsn, None if start_lsn is None else Lsn(bytes(start_lsn))
-        if lsn is None or command_id is None or seqval is None or operation is None:
-            raise PermanentError(
-                "reading a change table: the server returns rows without their position in the log",
-                hint=READ_SOURCE,
-            )
-        found.append(LogPosition(lsn, command_id, seqval, operation))
-    return found
 
 
 def pair(rows: Sequence[LogPosition], *, full: bool) -> list[Pair]:

@@ -18,7 +18,8 @@ from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.pages.meter import widest
-from ingester.sqlserver.pairing import BEFORE_UPDATE, MASK, META, Pair
+from ingester.sqlserver.pages.place import mask_of
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Pair
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
 
@@ -91,7 +92,7 @@ class RowReader:
         if not rows:
             return []
         columns = list(zip(*rows, strict=True))
-        masks, values = columns[MASK], self._converted(columns[META : META + len(self._columns)])
+        at_places, values = columns[0], self._converted(columns[1 : 1 + len(self._columns)])
         names = self._names
         data = [dict(zip(names, row)) for row in _rows(values, len(rows))]  # noqa: B905 - a row has a value of each name
         keys = _rows([values[index] for index in self._key], len(rows))
@@ -100,8 +101,8 @@ class RowReader:
         found: list[Change] = []
         for number, (before_at, at) in enumerate(pairs):
             position = positions[at]
-            operation, mask = _OPERATIONS[position.operation], masks[at]
-            before_row = None if before_at is None else (masks[before_at], data[before_at])
+            operation, mask = _OPERATIONS[position.operation], mask_of(at_places[at])
+            before_row = None if before_at is None else (mask_of(at_places[before_at]), data[before_at])
             unavailable = self._unavailable(operation, mask, data[at], before_row) if doubtful else ()
             deleted = self._before_images and operation is Operation.DELETE
             before = before_row[1] if before_row is not None else data[at] if deleted else None
@@ -134,9 +135,9 @@ class RowReader:
     def _unavailable(
         self,
         operation: Operation,
-        mask: bytes | None,
+        mask: bytes,
         data: dict[str, object],
-        before: tuple[bytes | None, dict[str, object]] | None,
+        before: tuple[bytes, dict[str, object]] | None,
     ) -> tuple[str, ...]:
         """The columns whose value in an image was not captured. They are taken out of it. `before`: with its own mask."""
         missing = self._taken_out(data, operation, mask)
@@ -147,7 +148,7 @@ class RowReader:
             unavailable += self._unread_missing(operation, mask, before is not None)
         return unavailable
 
-    def _taken_out(self, row: dict[str, object], operation: int, mask: bytes | None) -> list[int]:
+    def _taken_out(self, row: dict[str, object], operation: int, mask: bytes) -> list[int]:
         changed = _number(mask)
         missing = [
             index
@@ -159,11 +160,11 @@ class RowReader:
             del row[self._names[index]]
         return missing
 
-    def _columns_of(self, mask: bytes | None) -> tuple[str, ...]:
+    def _columns_of(self, mask: bytes) -> tuple[str, ...]:
         changed = _number(mask)
         return tuple(column.name for column in self._instance.columns if _in(changed, column))
 
-    def _missing_of_unread(self, operation: Operation, mask: bytes | None, with_before: bool) -> tuple[str, ...]:
+    def _missing_of_unread(self, operation: Operation, mask: bytes, with_before: bool) -> tuple[str, ...]:
         """The others whose value was not captured. Of a dropped one that is known only where it is read."""
         changed, images = _number(mask), (operation, BEFORE_UPDATE) if with_before else (operation,)
         return tuple(
@@ -177,9 +178,9 @@ def _rows(columns: Sequence[Sequence[object]], count: int) -> list[tuple[object,
     return list(zip(*columns, strict=True)) if columns else [()] * count
 
 
-def _number(mask: bytes | None) -> int:
+def _number(mask: bytes) -> int:
     """The update mask: bit ordinal - 1 of a column."""
-    return 0 if mask is None else int.from_bytes(mask, "big")
+    return int.from_bytes(mask, "big")
 
 
 def _in(changed: int, column: CapturedColumn) -> bool:

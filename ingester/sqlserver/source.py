@@ -29,7 +29,8 @@ from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.pages.committed import LocalTimes, of_rows, removed
 from ingester.sqlserver.pages.layouts import Layouts, refuse
 from ingester.sqlserver.pages.meter import PAGE_BYTES, Enough, Meter
-from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, positions, refuse_ties
+from ingester.sqlserver.pages.place import position_of, positions
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, refuse_ties
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
@@ -193,7 +194,7 @@ class SqlServerSource:
         if not found:
             return None
         *place, number = found[0]
-        return Stride(number, positions([place])[0])
+        return Stride(number, position_of(*place))
 
     def page(self, query: PageQuery) -> Page:
         try:
@@ -245,8 +246,8 @@ class SqlServerSource:
             raise
         refuse(self._layouts.different, reader.types)
         low = self._watermark(instance, lowest)
-        committed = of_rows(found, told, self._times.utc(time for _, time in told))
         at = positions(found)  # first: a login that may not read rows may not see the stamp of their columns either
+        committed = of_rows(at, told, self._times.utc(time for _, time in told))
         if instance.shape is not None and seen != instance.shape.stamp:
             return None
         full = not whole or len(found) >= limit

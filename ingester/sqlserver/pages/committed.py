@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ingester.sqlserver.position import LogPosition, Lsn
 
@@ -11,10 +10,10 @@ LocalTimes = Sequence[tuple[bytes, str | None]]
 """Of each transaction its LSN, and when it was committed in the server's local time; none for one that cleanup has removed since."""
 
 
-def of_rows(rows: Sequence[Sequence[Any]], told: LocalTimes, utc: Mapping[str, str]) -> list[str | None]:
-    """Of rows that begin with their LSN. `utc`: of each local time. None for a transaction that is not told of."""
+def of_rows(positions: Sequence[LogPosition], told: LocalTimes, utc: Mapping[str, str]) -> list[str | None]:
+    """Of rows at these positions. `utc`: of each local time. None for a transaction that is not told of."""
     times = {lsn: utc[time] for lsn, time in told if time is not None}
-    return [times.get(row[0]) for row in rows]
+    return [times.get(position.lsn.value) for position in positions]
 
 
 def removed(positions: Sequence[LogPosition], committed: Sequence[str | None], low: Lsn) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ingester.source import CapturedColumn
-from ingester.sqlserver.pairing import BEFORE_UPDATE, META, OPERATION
+from ingester.sqlserver.pages.place import BEGINS_WITH, operation_of
+from ingester.sqlserver.pairing import BEFORE_UPDATE
 from ingester.sqlserver.values import LOB_TYPES
 
 PAGE_BYTES: Final = 4 * 2**20
@@ -43,13 +44,16 @@ class Meter:
 
     def enough(self, row: Sequence[Any]) -> bool:
         """Whether the page ends with `row`, the next of its batch."""
-        if len(row) < META:  # of another result set of the batch
+        place = row[0]
+        if (
+            not isinstance(place, bytes) or len(place) <= BEGINS_WITH
+        ):  # of another result set of the batch, or without a position
             return False
         if self._spent:
             return True
         for value in row:
             if isinstance(value, (str, bytes)):
                 self._left -= len(value)
-        spent = self._left <= 0 and row[OPERATION] != BEFORE_UPDATE
+        spent = self._left <= 0 and operation_of(place) != BEFORE_UPDATE
         self._spent = spent and self._look_ahead
         return spent and not self._look_ahead

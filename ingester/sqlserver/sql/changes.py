@@ -309,9 +309,15 @@ LOCAL_TIME = "CONVERT(varchar(23), tm.tran_end_time, 121) AS committed"
 
 
 def selected_of(command: str, columns: Sequence[str]) -> str:
-    """The select list of a row, however it is read: its position in the log, what an update has changed, and `columns`."""
-    meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
-    return ", ".join([*meta, "ct.[__$update_mask]", *columns])
+    """The select list of a row, however it is read: its place in the log, as one value (pages/place.py), and `columns`."""
+    parts = (
+        "ct.[__$start_lsn]",
+        f"CONVERT(binary(4), {command})",
+        "ct.[__$seqval]",
+        "CONVERT(binary(4), ct.[__$operation])",
+        "ISNULL(ct.[__$update_mask], CONVERT(binary(1), 0))",
+    )
+    return ", ".join([f"{' + '.join(parts)} AS [__$place]", *columns])
 
 
 def command_id_of(has_command_id: bool) -> str:

@@ -158,7 +158,7 @@ def test_a_place_in_the_log_that_is_told_in_part_is_refused(
 
     def paged(sql: str, parameters: Any, enough: Any) -> Any:
         (found, *rest), whole = rows_until(sql, parameters, enough)
-        return [[without(row) for row in found], *rest], whole
+        return [[(None, *values) for _, *values in found], *rest], whole  # all of a place is NULL if a part of it is
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     monkeypatch.setattr(place.connection, "rows", lambda *asked: [without(row) for row in rows(*asked)])

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from common.errors import PermanentError
-from ingester.sqlserver.pairing import pair, positions
-from ingester.sqlserver.position import LogPosition
+from ingester.sqlserver.pages.place import mask_of, operation_of, position_of, positions
+from ingester.sqlserver.pairing import pair
+from ingester.sqlserver.position import LogPosition, Lsn
 from tests.fakes.ingester import position
 
 
@@ -12,13 +13,24 @@ def image(number: int, operation: int, seq: int = 1, command: int = 1) -> LogPos
     return position(number, command, seq, operation)
 
 
+def test_a_place_is_the_bytes_of_its_parts() -> None:
+    one, other = bytes(range(10)), bytes(range(10, 20))
+    place = one + bytes([0, 1, 2, 3]) + other + bytes([0, 0, 0, 4]) + b"\x05\x01"
+    expected = LogPosition(Lsn(one), 0x010203, other, 4)
+    assert positions([(place, "value"), (place[:-2],)]) == [expected, expected]
+    assert position_of(one, 0x010203, other, 4) == expected
+    assert (operation_of(place), mask_of(place)) == (4, b"\x05\x01")
+    before = one + b"\xff\xff\xff\xff" + place[14:]
+    assert positions([(before,)]) == [LogPosition(Lsn(one), -1, other, 4)]
+
+
 @pytest.mark.parametrize("missing", range(4))
 def test_a_row_without_a_part_of_its_position_is_refused(missing: int) -> None:
-    place: list[object] = [bytes(10), 1, bytes(10), 2]
-    found = positions([place, place])
-    assert [str(at) for at in found] == [str(LogPosition(found[0].lsn, 1, bytes(10), 2))] * 2
+    parts: list[object] = [bytes(10), 1, bytes(10), 2]
     with pytest.raises(PermanentError, match="without their position"):
-        positions([place, [None if at == missing else part for at, part in enumerate(place)]])
+        position_of(*(None if at == missing else part for at, part in enumerate(parts)))
+    with pytest.raises(PermanentError, match="without their position"):
+        positions([(bytes(29), 1), (None, 1)])
 
 
 def test_an_updates_two_rows_are_one_change() -> None:

@@ -14,7 +14,7 @@ from common.names import TableName
 from ingester.change import Change
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import META, positions
+from ingester.sqlserver.pages.place import positions
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.values import projection
@@ -151,8 +151,8 @@ def row(operation: int, *values: object, mask: int = 0) -> Given:
     """Values as the driver hands them over: text is UTF-16."""
     sent = [value.encode("utf-16-le") if isinstance(value, str) else value for value in values]
     at = position(1)
-    meta = (at.lsn.value, at.command_id, at.seqval, operation, mask.to_bytes(2, "big"))
-    return (*meta, *sent, *[None] * (len(COLUMNS) - len(sent)))
+    place = at.lsn.value + at.command_id.to_bytes(4) + at.seqval + operation.to_bytes(4) + mask.to_bytes(2)
+    return (place, *sent, *[None] * (len(COLUMNS) - len(sent)))
 
 
 def read(row: Given, before: Given | None = None, reader: RowReader | None = None) -> Change:
@@ -210,7 +210,7 @@ def test_what_a_filter_may_ask_of_columns_that_are_not_read_is_as_if_they_were(o
     before = row(3, 1, "s", "l" if mask & 0b100 else None, None, None, 2, mask=mask) if operation == 4 else None
     after = row(operation, 1, "s", "l", None if operation == 1 else "t", None, 2, mask=mask)
     whole = read(after, before)
-    narrow = [None if image is None else (*image[:META], 1, image[META + 1], 2) for image in (before, after)]
+    narrow = [None if image is None else (image[0], 1, image[2], 2) for image in (before, after)]
     assert narrow[1] is not None
     found = read(narrow[1], narrow[0], few)
     assert found.data.keys() == {"ID", "Short", "Part"}

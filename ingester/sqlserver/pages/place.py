@@ -1,0 +1,62 @@
+"""The place of a change table's row in the log, and its update mask: one value of the driver, laid out here. Pure.
+
+The driver takes as long for each value of a row, however short, and the four parts of a position are never missing. So the server joins their
+bytes: LSN, command id, seqval, operation, and the update mask behind them. Numbers have their highest byte first. Refuses a row without a
+position: one NULL makes all of it NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Any, Final
+
+from common.errors import PermanentError
+from ingester.sqlserver.hints import READ_SOURCE
+from ingester.sqlserver.position import LogPosition, Lsn
+
+_PARTS: Final = Struct(">10si10si")
+BEGINS_WITH: Final = _PARTS.size
+"""Bytes of the position; those behind them are the update mask."""
+
+
+def positions(rows: Iterable[Sequence[Any]]) -> list[LogPosition]:
+    """Of rows that begin with their place.
+
+    Raises PermanentError if the server leaves out a part of one: such a row has no place in the order, and is never
+    skipped.
+    """
+    found: list[LogPosition] = []
+    known: bytes | None = None
+    lsn: Lsn | None = None
+    parts = _PARTS.unpack_from
+    for row in rows:
+        if row[0] is None:
+            raise _unknown()
+        start_lsn, command_id, seqval, operation = parts(row[0])
+        if lsn is None or start_lsn != known:
+            known, lsn = start_lsn, Lsn(start_lsn)
+        found.append(LogPosition(lsn, command_id, seqval, operation))
+    return found
+
+
+def position_of(start_lsn: Any, command_id: Any, seqval: Any, operation: Any) -> LogPosition:
+    """Of values that were read apart from each other. Raises PermanentError if one is missing."""
+    if start_lsn is None or command_id is None or seqval is None or operation is None:
+        raise _unknown()
+    return LogPosition(Lsn(bytes(start_lsn)), command_id, seqval, operation)
+
+
+def operation_of(place: bytes) -> int:
+    return place[BEGINS_WITH - 1]
+
+
+def mask_of(place: bytes) -> bytes:
+    return place[BEGINS_WITH:]
+
+
+def _unknown() -> PermanentError:
+    return PermanentError(
+        "reading a change table: the server returns rows without their position in the log",
+        hint=READ_SOURCE,
+    )
