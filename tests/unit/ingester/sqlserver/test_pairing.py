@@ -24,6 +24,11 @@ def test_a_place_is_the_bytes_of_its_parts() -> None:
     assert positions([(before,)]) == [LogPosition(Lsn(one), -1, other, 4)]
 
 
+def test_numbers_with_their_lowest_byte_first_are_refused_and_never_guessed() -> None:
+    with pytest.raises(PermanentError, match="bytes of a position in the log have a layout"):
+        positions([(bytes(24) + b"\2\0\0\0\7",)])
+
+
 @pytest.mark.parametrize("missing", range(4))
 def test_a_row_without_a_part_of_its_position_is_refused(missing: int) -> None:
     parts: list[object] = [bytes(10), 1, bytes(10), 2]
