@@ -24,6 +24,8 @@ _DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",  # TCP costs 40 ms a task (Nagle and delayed ACK)
     "spark.broadcast.blockSize": "64k",  # a task is 10 kB, and Spark takes and clears memory of this size for each
     "spark.broadcast.compress": "false",
+    # A task of more than this goes by a file that Spark never removes, and that holds its secrets in clear. A bundle of wide tables has some MB.
+    "spark.broadcast.UDFCompressionThreshold": "256m",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     # Spark's default, and Azure's words for keys: their values appear neither in the UI nor in the event log.

@@ -136,7 +136,7 @@ class SparkExecutor:
         assert jobs is not None
         sealed = self._seal.closed((list(bundle), self._driver(bundle, number, early, begins)))
         try:
-            [returned] = jobs.run(_group(number), self._work, sealed)
+            [returned] = jobs.run(_group(number), f"{len(bundle)} tables", self._work, sealed)
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
@@ -229,7 +229,7 @@ class SparkExecutor:
         _hush(context)
         self._allocation = Allocation.of(dict(context.getConf().getAll()), local=not self._elsewhere)
         self._jobs = jobs = Jobs(context)
-        [result] = jobs.run(_FIRST, self._checked(lambda _: iter([first()])), None)
+        [result] = jobs.run(_FIRST, "whether a task runs", self._checked(lambda _: iter([first()])), None)
         self._look()
         self._begun = True
         host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
@@ -305,7 +305,7 @@ class SparkExecutor:
         jobs = self._jobs
         assert jobs is not None
         with suppress(*_FAILURES):
-            jobs.run(_TRIAL, self._checked(lambda _: iter(())), None)
+            jobs.run(_TRIAL, "whether anything runs", self._checked(lambda _: iter(())), None)
             self._health.worked()
 
     def _give_up_trial(self) -> None:

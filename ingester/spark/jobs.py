@@ -2,8 +2,8 @@
 
 A job of RDD.collect costs the JVM twice as much as one of collectAsync: before each, Spark reads the bytecode of the classes that its closures
 come from, and those of collect's are its largest (https://github.com/apache/spark/blob/master/core/src/main/scala/org/apache/spark/rdd/AsyncRDDActions.scala).
-The value travels inside the function, so there is neither a file nor a stage's data for it, and PySpark's classes are looked up once: py4j asks for
-them again for each job, and the JVM then looks through all of its jars.
+The value travels inside the function; conf.py keeps PySpark from writing a large one to a file. PySpark's classes are looked up once: py4j asks
+for them again for each job, and the JVM then looks through all of its jars.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Jobs:
         self._one = context.parallelize([None], 1)
         self._one.getNumPartitions()  # makes it now, by one thread
 
-    def run(self, group: str, work: Callable[[Iterable[Value]], Iterator[Any]], value: Value) -> list[Any]:
+    def run(self, group: str, what: str, work: Callable[[Iterable[Value]], Iterator[Any]], value: Value) -> list[Any]:
         """What `work` yields for an iterable of `value` alone, in a Python worker. Waits for as long as that takes.
 
-        `group`: by which Spark finds the job, and cancels it.
+        `group`: by which Spark finds the job, and cancels it. `what`: describes it to people.
 
         Raises Py4JJavaError for a job that failed or was cancelled, with Spark's own reason, and Py4JError for a JVM that is gone.
         """
-        self._context.setJobGroup(group, group)
+        self._context.setJobGroup(group, what)
         rdd: Any = self._one.mapPartitions(_given(work, value))
         future = rdd._jrdd.collectAsync()
         try:
             batches = future.get()
         except Py4JJavaError as error:
             cause = error.java_exception.getCause()  # a future wraps it
-            raise error if cause is None else Py4JJavaError("a job of Spark failed", cause) from None
+            raise error if cause is None else Py4JJavaError("a job of Spark failed.\n", cause) from None
         return [result for batch in batches for result in pickle.loads(bytes(batch))]
 
 

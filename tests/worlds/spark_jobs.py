@@ -41,7 +41,7 @@ def hang(values: Iterable[str]) -> Iterator[Any]:
 
 def outcome(jobs: Jobs, work: Any, value: str) -> str:
     try:
-        return f"returned {jobs.run('group', work, value)}"
+        return f"returned {jobs.run('group', 'a test', work, value)}"
     except Py4JError as error:
         return reason(str(error))
 
@@ -71,11 +71,12 @@ def main() -> None:
         assert context is not None
         assert jobs is not None
         found = {
-            "returned": [jobs.run("group", spark_jobs.who, text)[0] for text in "abc"],
-            "large": len(jobs.run("group", spark_jobs.who, "x" * 3_000_000)[0][0]),
+            "returned": [jobs.run("group", "a test", spark_jobs.who, text)[0] for text in "abc"],
+            "large": len(jobs.run("group", "a test", spark_jobs.who, "x" * 3_000_000)[0][0]),
+            "files": [file.name for file in Path(str(context._temp_dir)).iterdir()],
             "failed": outcome(jobs, spark_jobs.fail, "a row"),
             "cancelled": cancelled(context, jobs, launched.scratch.path / "begun"),
-            "afterwards": jobs.run("group", spark_jobs.who, "d")[0][0],
+            "afterwards": jobs.run("group", "a test", spark_jobs.who, "d")[0][0],
         }
         print(json.dumps(found))
     finally:
