@@ -81,17 +81,21 @@ class ApplicationLocks:
         self, owner: Owner, resource: Resource, mode: str, timeout: float | None, cancelled: Cancel
     ) -> int | None:
         """0 when the lock was free, 1 after waiting; None when `timeout` seconds did not do (None: no end). Raises Cancelled."""
+        look = time.monotonic() + CANCEL_CHECK  # by the clock: where much is released, no wait lasts as long
         deadline = None if timeout is None else time.monotonic() + timeout
         waited = 0
         with self._changed:
             while not self._free(owner, resource, mode):
-                left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
-                if left <= 0:
+                now = time.monotonic()
+                if now >= look:
+                    look = now + CANCEL_CHECK
+                    if cancelled():
+                        raise Cancelled
+                if deadline is not None and now >= deadline:
                     return None
                 waited = 1
                 turns.give_up()
-                if not self._changed.wait(left) and cancelled():
-                    raise Cancelled
+                self._changed.wait((look if deadline is None else min(look, deadline)) - now)
             holds = self._holds.setdefault(resource, {})
             held = holds.setdefault(owner, _Hold(frozenset(), 0))
             held.parts = _joined(held.parts | _SIMPLE[mode])

@@ -122,20 +122,22 @@ class WriterLock:
     def _wait_while(self, owner: object, blockers: Blockers, timeout: float | None, cancelled: Cancel) -> None:
         if not blockers():
             return
+        look = time.monotonic() + CANCEL_CHECK  # by the clock: where much is released, no wait lasts as long
         deadline = None if timeout is None else time.monotonic() + timeout
         _waits.begin(owner, blockers)
         try:
             while blockers():
-                left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
-                if left <= 0:
+                now = time.monotonic()
+                if now >= look:
+                    look = now + CANCEL_CHECK
+                    if cancelled():
+                        raise Cancelled
+                    if _waits.gives_up(owner):
+                        raise deadlock_victim(owner.session_id if isinstance(owner, Victim) else 0)
+                if deadline is not None and now >= deadline:
                     raise lock_timeout()
                 turns.give_up()
-                if self._changed.wait(left):
-                    continue
-                if cancelled():
-                    raise Cancelled
-                if _waits.gives_up(owner):
-                    raise deadlock_victim(owner.session_id if isinstance(owner, Victim) else 0)
+                self._changed.wait((look if deadline is None else min(look, deadline)) - now)
         finally:
             _waits.end(owner)
 

@@ -228,8 +228,10 @@ class SqlEngine:
         return counted or UNCOUNTED
 
     def save_options(self, database: StoredDatabase) -> None:
-        """Keep what ALTER DATABASE said."""
+        """Keep what ALTER DATABASE said, unless the database was dropped meanwhile."""
         with self._guard:
+            if self.find(database.name) is not database:
+                return
             self.home.save_database(
                 DatabaseRecord(
                     database.database_id,

@@ -1,4 +1,4 @@
-"""What a statement's target asks for, checked before it runs: errors 229, 262, 1088, 2760, 3701, 15151.
+"""What a statement's target asks for, checked before it runs: errors 229, 262, 1088, 2760, 3701, 5011, 15151.
 
 What a login may do is known to rights.py; here is only which statement needs which permission on what.
 """
@@ -16,7 +16,10 @@ from emulators.sqlserver.tsql.reading.statements import Name, Statement
 
 
 def check_statement(session: StatementSession, statement: Statement) -> None:
-    """What a statement's target asks for, before it runs. Raises 229, 262, 1088, 2760, 3701, 15151."""
+    """What a statement's target asks for, before it runs. Raises 229, 262, 1088, 2760, 3701, 5011, 15151."""
+    if isinstance(statement, df.AlterDatabase):
+        _check_alter(session, statement)
+        return
     rights = session.rights(session.current())
     if rights.everything:
         return
@@ -35,7 +38,7 @@ def check_statement(session: StatementSession, statement: Statement) -> None:
     elif isinstance(statement, st.Merge):
         for permission in sorted({clause.action.upper() for clause in statement.clauses}):
             _require(session, statement.table, permission)
-    elif isinstance(statement, df.Definition | df.CreateDatabase | df.AlterDatabase | df.DropDatabase):
+    elif isinstance(statement, df.Definition | df.CreateDatabase | df.DropDatabase):
         _check_definition(session, statement)
 
 
@@ -68,10 +71,6 @@ def _check_definition(session: StatementSession, statement: Statement) -> None:
     elif isinstance(statement, df.CreateDatabase):
         if not session.engine.security.server_allows(rights.login, "CREATE DATABASE"):
             raise denied_in_database("CREATE DATABASE", "master")
-    elif isinstance(statement, df.AlterDatabase):
-        if not rights.is_member("db_owner"):
-            text = f"User does not have permission to alter database '{statement.name}', the database does not exist, or the database is not in a state that allows access checks."  # noqa: E501
-            raise SqlError(5011, text, 14)
     elif isinstance(statement, df.DropDatabase):
         raise SqlError(
             3701,
@@ -81,6 +80,23 @@ def _check_definition(session: StatementSession, statement: Statement) -> None:
     else:
         for name in getattr(statement, "tables", None) or (getattr(statement, "table", ()),):
             _require_alter(session, name, isinstance(statement, df.DropTable))
+
+
+def _check_alter(session: StatementSession, statement: df.AlterDatabase) -> None:
+    """Of the database that it names, wherever the session is.
+    https://learn.microsoft.com/sql/relational-databases/databases/set-a-database-to-single-user-mode (Permissions)
+    """
+    database = session.engine.find(statement.name or session.database)
+    if database is not None and not _owns(session.rights(database)):
+        text = f"User does not have permission to alter database '{statement.name}', the database does not exist, or the database is not in a state that allows access checks."  # noqa: E501
+        raise SqlError(5011, text, 14)
+
+
+def _owns(rights: DatabaseRights) -> bool:
+    try:
+        return rights.is_member("db_owner")
+    except SqlError:  # 916: nobody there
+        return False
 
 
 def _require_alter(session: StatementSession, name: Name, dropping: bool) -> None:

@@ -134,8 +134,10 @@ class StoredDatabase:
             return user in self._users
 
     def make_available(self, wanted: Availability, user: object) -> bool:
-        """False, and nothing happens, where `wanted` takes it offline while anybody but `user` is in it."""
+        """False, and nothing happens, where `wanted` takes it offline while anybody but `user` is in it. Raises 911 when it is gone already."""
         with self._guard:
+            if self._retired:
+                raise unknown_database(self.name)
             if wanted.offline and self._users - {user}:
                 return False
             self.availability = wanted

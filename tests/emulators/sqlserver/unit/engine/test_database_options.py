@@ -163,5 +163,34 @@ def test_the_servers_time_zone_is_utc(client: Client) -> None:
     assert client.value("SELECT DATENAME(tzoffset, SYSDATETIMEOFFSET())") == "+00:00"
 
 
+def test_what_is_said_of_a_database_that_was_dropped_meanwhile_does_not_bring_it_back(tmp_path: Path) -> None:
+    engine = _started(tmp_path)
+    client = Client(engine.login(LoginRequest("sa", "secret", "master")))
+    client.run("CREATE DATABASE other")
+    other = engine.find("other")
+    assert other is not None
+    client.run("DROP DATABASE other")
+    with pytest.raises(SqlError) as gone:
+        other.make_available(other.availability, client)
+    assert gone.value.number == 911
+    engine.save_options(other)
+    engine.close()
+    engine = _started(tmp_path)
+    assert engine.find("other") is None
+    engine.close()
+
+
+def test_the_right_to_alter_a_database_is_that_of_the_one_that_is_named(engine: SqlEngine, client: Client) -> None:
+    client.run("CREATE DATABASE other")
+    client.run("CREATE LOGIN bob WITH PASSWORD = 'pw' CREATE USER bob FOR LOGIN bob")
+    client.run("ALTER ROLE db_owner ADD MEMBER bob")
+    bob = Client(engine.login(LoginRequest("bob", "pw", "demo")))
+    assert bob.error("ALTER DATABASE other SET OFFLINE WITH ROLLBACK IMMEDIATE")[0] == 5011
+    bob.run("USE master")
+    bob.run("ALTER DATABASE demo SET RECOVERY SIMPLE")
+    assert client.value("SELECT state_desc FROM sys.databases WHERE name = 'other'") == "ONLINE"
+    assert client.value("SELECT recovery_model_desc FROM sys.databases WHERE name = 'demo'") == "SIMPLE"
+
+
 def _started(path: Path) -> SqlEngine:
     return build_engine(users={"sa": "secret"}, databases=["demo"], capture_interval=3600, data_dir=path)
