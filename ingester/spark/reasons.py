@@ -14,7 +14,8 @@ _NO_MASTER = (
     "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is the same"
 )
 """Spark reports it in one of two ways, depending on what times out first."""
-_DIED = ("crashed", "exited unexpectedly")
+_DIED = "Python worker exited unexpectedly"
+"""What Spark says; a shorter sign might stand in what a task says."""
 _EXECUTOR_DIED = "ExecutorLost"
 _HINTS = (
     ("unresponsive", _NO_MASTER),
@@ -35,10 +36,7 @@ _HINTS = (
         "Cannot run program",
         "the executors do not have this Python: set spark.pyspark.python in spark.conf to one that they have",
     ),
-    *(
-        (sign, "a Python worker died, usually of too little memory: raise the container's memory, or lower spark.slots")
-        for sign in _DIED
-    ),
+    (_DIED, "a Python worker died, usually of too little memory: raise the container's memory, or lower spark.slots"),
     (
         _EXECUTOR_DIED,
         "an executor or its machine died: if this repeats, read its log and raise spark.executor.memoryOverhead",
@@ -95,7 +93,7 @@ def _signal(number: int) -> signal.Signals | None:
 
 def worker_died(why: str) -> bool:
     """Whether a task ran and its worker died, perhaps because of the task itself."""
-    return any(sign in why for sign in (*_DIED, _EXECUTOR_DIED))
+    return _DIED in why or _EXECUTOR_DIED in why
 
 
 def _python_reason(lines: list[str]) -> str | None:

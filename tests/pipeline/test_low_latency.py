@@ -70,7 +70,7 @@ def test_changes_arrive_long_before_the_source_would_capture_them_and_another_in
         world.workload.start()
         second = world.start_ingester()
         wait_until(lambda: says(second, "ingester started"), "the second has started")
-        assert scans(first, "captured") > 0
+        wait_until(lambda: scans(first, "captured") > 0, "a scan captured changes")
         assert not says(second, SCANS)
         assert first.stop() == 0
         wait_until(lambda: says(second, SCANS), "the second scans", 30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.spark.reasons import ending, hint_for, reason
+from ingester.spark.reasons import ending, hint_for, reason, worker_died
 
 _CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 _ABORTED = (
@@ -64,6 +64,11 @@ def test_the_last_cause_is_added() -> None:
         + "Caused by: a.b.Middle: because\nCaused by: java.net.ConnectException: refused\n"
     )
     assert reason(text).endswith("(refused)")
+
+
+def test_a_task_that_says_it_crashed_has_not_killed_its_worker() -> None:
+    assert worker_died("Python worker exited unexpectedly (crashed)")
+    assert not worker_died("RuntimeError: the server crashed")
 
 
 def test_known_reasons_have_a_remedy() -> None:
