@@ -23,7 +23,8 @@ _NETWORK = (
 )
 _ACCOUNT = "ask the server's administrator to unlock or enable the login"
 _PASSWORD = "set a new password and put it into ingester.db_connection_string"
-_DATABASE = "check the database's name, that the database is online and not in single-user mode, and that the login has a user in it"
+_OPENABLE = "check the database's name, that the database is online and not in single-user mode"
+_DATABASE = f"{_OPENABLE}, and that the login has a user in it"
 _LOGIN = "check user and password in ingester.db_connection_string"
 
 _CHANGED = "if its password or rights were changed, restart with the new ones; "
@@ -47,7 +48,11 @@ _HINTS: Mapping[int, str] = {
 }
 """The first of these errors counts: after 4060 a server also sends 18456."""
 
-_OF_IDENTITIES: Mapping[int, str] = {**dict.fromkeys((4060, 916, 18456), _USER), 18452: _NO_TOKENS}
+_OF_IDENTITIES: Mapping[int, str] = {
+    **dict.fromkeys((4060, 916), f"{_OPENABLE}; else {_USER}"),
+    18456: _USER,
+    18452: _NO_TOKENS,
+}
 """What differs for logins without a password.
 https://learn.microsoft.com/azure/azure-sql/database/authentication-aad-configure"""
 
@@ -102,6 +107,8 @@ def _unknown(refusals: Sequence[Refusal], doing: str, who: str, hint: str, *, pr
 def _judged(said: str, hint: str, *, proven: bool) -> DStreamError:
     if not proven:
         return PermanentError(said, hint=hint)
+    if hint.startswith(_OPENABLE):  # no password helps, so nothing to restart with
+        return ConnectionLost(f"{said}; it worked before", hint=f"{hint}; a server that fails over refuses logins, too")
     changed = "" if hint in (_USER, _NO_TOKENS) else _CHANGED  # an identity has nothing to restart with
     return ConnectionLost(
         f"{said}; it worked before", hint=f"the server refuses logins while it fails over; {changed}else {hint}"

@@ -34,6 +34,8 @@ FOR_A_PERSON = {
 }
 """https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues"""
 
+_OF_DATABASES = {916, 4060}
+
 OVER_SOME_TIME = {615, 926, 976, 978, 983, 4221, 17142, 18401, 18451} | {
     *(10928, 10929, 10936, 40143, 40166, 40197, 40501, 40540, 40613, 42108, 42109, 49918, 49919, 49920)
 }
@@ -52,8 +54,20 @@ def test_a_first_login_that_a_person_must_help_names_the_remedy(number: int) -> 
 def test_a_login_that_worked_before_is_tried_again_whatever_is_said(number: int) -> None:
     found = meaning(told(number), proven=True)
     assert isinstance(found, ConnectionLost)
-    assert "restart with the new ones" in (found.hint or "")
     assert FOR_A_PERSON[number] in (found.hint or "")
+    assert ("restart with the new ones" in (found.hint or "")) == (number not in _OF_DATABASES)
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+@pytest.mark.parametrize("number", sorted(_OF_DATABASES))
+def test_a_database_that_closed_meanwhile_is_looked_at_before_a_failover_is_thought_of(
+    number: int, by_token: bool
+) -> None:
+    hint = meaning(told(number), proven=True, by_token=by_token).hint or ""
+    assert hint.startswith("check the database's name, that the database is online and not in single-user mode")
+    assert hint.endswith("; a server that fails over refuses logins, too")
+    assert "password" not in hint
+    assert "\n" not in hint
 
 
 @pytest.mark.parametrize("number", sorted(OVER_SOME_TIME))
