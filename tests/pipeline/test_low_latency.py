@@ -67,9 +67,9 @@ def test_changes_arrive_long_before_the_source_would_capture_them_and_another_in
     ) as world:
         first = world.start_ingester()
         wait_until(lambda: says(first, SCANS), "the first scans")
-        world.workload.start()
         second = world.start_ingester()
         wait_until(lambda: says(second, "ingester started"), "the second has started")
+        world.workload.start()
         wait_until(lambda: scans(first, "captured") > 0, "a scan captured changes")
         assert not says(second, SCANS)
         assert first.stop() == 0
