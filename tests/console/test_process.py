@@ -50,7 +50,7 @@ def test_a_stop_ends_streams_and_the_process_with_status_0(tmp_path: Path) -> No
     token.write_text(TOKEN)
     with started(tmp_path, "--token-file", str(token), "--grpc-port", "0") as (process, said):
         port = int(said["address"].rpartition(":")[2])
-        with httpx.Client(base_url=said["address"], headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        with httpx.Client(base_url=said["address"], headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
             assert client.get("/api/v1/session").json()["changes_allowed"] is False
             assert client.get("/api/v1/overview").status_code == 200
             assert client.get("/").headers["content-type"].startswith("text/html")
