@@ -20,6 +20,7 @@ from emulators.sqlserver.tsql.reading.trees import parse_query
 
 ROW = "row_number_of_base"
 _TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
+_DERIVED_PARTS = frozenset(("this", "expressions", "alias", "joins"))
 _HINTS = frozenset(
     (
         "NOLOCK",
@@ -154,6 +155,8 @@ class Relations(Predicates):
         return f" {side + ' ' if side else ''}JOIN {sql} ON {self.where(condition, scope)}"
 
     def _relation(self, node: exp.Expr, scope: Scope) -> str:
+        if isinstance(node, exp.Subquery | exp.Values):
+            _check_derived(node)
         if isinstance(node, exp.Subquery):
             return self._derived(node, self.query(node.this, Scope(scope.parent, [], scope.ctes)), scope)
         if isinstance(node, exp.Values):
@@ -205,6 +208,9 @@ class Relations(Predicates):
         return f"({lowered.sql}) AS {name}"
 
     def _values(self, node: exp.Values, scope: Scope) -> Lowered:
+        if len({len(row.expressions) for row in node.expressions}) > 1:
+            text = "All the rows in a table value constructor must have the same number of values"
+            raise SqlError(10709, text, 16)
         rows = [[self.expression(cell, Scope(scope.parent)) for cell in row.expressions] for row in node.expressions]
         types = [self.unify(column) for column in zip(*rows, strict=True)]
         listed = [
@@ -302,6 +308,14 @@ class Relations(Predicates):
         arguments = tuple(self.expression(argument, Scope()) for argument in given)
         self._argument_parameters, self.parameters = tuple(self.parameters), outer
         return self._named_source(source, self.next_name(), node.args.get("alias"), scope, arguments)
+
+
+def _check_derived(node: exp.Expr) -> None:
+    """Refuses what stands behind a derived table or VALUES and is not known: left out, it would give other rows."""
+    for part, value in node.args.items():
+        if value and part not in _DERIVED_PARTS:
+            said = {"pivots": "PIVOT or UNPIVOT", "sample": "TABLESAMPLE"}.get(part, part.strip("_").upper())
+            raise errors.unsupported(f"{said} on a derived table")
 
 
 def _name_parts(node: exp.Table) -> tuple[str, ...]:

@@ -116,6 +116,7 @@ def test_rows_are_changed_through_a_common_table_expression(sales: Client) -> No
         ("SELECT TOP (1) WITH TIES id FROM sales", 1062, "WITH TIES"),
         ("SELECT * FROM sales s CROSS APPLY dbo.nope(s.id) x", 208, "nope"),
         ("SELECT who FROM sales GROUP BY ROLLUP (who)", 50001, "ROLLUP"),
+        ("SELECT * FROM (VALUES (1, 2), (3)) AS v (a, b)", 10709, "same number of values"),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(sales: Client, sql: str, number: int, named: str) -> None:
