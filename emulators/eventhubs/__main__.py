@@ -89,7 +89,8 @@ def _serve(options: argparse.Namespace, stop: threading.Event) -> int:
             for fault in options.fault:
                 injected.enter_context(emulator.inject(fault))
             print(_announcement(emulator, options), flush=True)
-            stop.wait()
+            while not stop.wait(1):  # a signal that comes just before a wait is seen at its end
+                pass
     return 1 if failures else 0
 
 

@@ -126,7 +126,8 @@ def serve(server: SqlServerEmulator, arguments: argparse.Namespace, stop: thread
     with ExitStack() as injected:
         for each in arguments.fault:
             injected.enter_context(server.inject(each))
-        stop.wait()
+        while not stop.wait(1):  # a signal that comes just before a wait is seen at its end
+            pass
 
 
 def encryption(arguments: argparse.Namespace) -> TlsSettings | None:

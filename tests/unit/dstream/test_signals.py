@@ -19,11 +19,12 @@ import sys
 from dstream.signals import stop_on_signals
 stop = stop_on_signals()
 print("ready", flush=True)
-stop.wait()
+while not stop.wait(0.5):  # as services do: a signal that comes just before a wait is seen at its end
+    pass
 print("stopping", flush=True)
 while sys.argv[1] == "hang":
     stop.clear()
-    stop.wait()
+    stop.wait(0.5)
 """
 
 
