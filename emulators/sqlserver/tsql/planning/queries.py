@@ -55,6 +55,9 @@ class Queries(Applying):
         if isinstance(node, exp.Select):
             return self.select(node, scope)
         if isinstance(node, exp.Subquery) and node.args.get("alias") is None:
+            for part, value in node.args.items():
+                if value and part != "this":
+                    raise errors.unsupported(f"{part.upper().rstrip('_')} behind a query in brackets")
             return self.query(node.this, scope)
         self.sent = False
         if isinstance(node, exp.SetOperation):

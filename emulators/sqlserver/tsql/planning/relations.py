@@ -141,6 +141,8 @@ class Relations(Predicates):
             raise errors.syntax("JOIN")  # a join hint needs the word INNER; SQLite chooses how to join by itself
         if isinstance(join.this, exp.Lateral):
             return self.apply(join.this, scope)
+        if join.this.args.get("joins"):
+            raise errors.unsupported("a join inside another one's table")
         before = len(scope.relations)
         sql = self._relation(join.this, scope)
         if side in ("LEFT", "FULL"):

@@ -25,6 +25,11 @@ from .conftest import Client
         ("SELECT * FROM CHANGETABLE(CHANGES t, 0) AS c", "CHANGETABLE"),
         ("SELECT 1 FROM t WHERE CONTAINS(v, 'x')", "CONTAINS"),
         ("SELECT 1 FROM t WHERE FREETEXT(v, 'x')", "FREETEXT"),
+        (
+            "SELECT * FROM t LEFT JOIN t AS u JOIN t AS w ON u.id = w.id ON t.id = u.id",
+            "a join inside another one's table",
+        ),
+        ("(SELECT id FROM t) ORDER BY id DESC", "ORDER behind a query in brackets"),
         ("SELECT * FROM t PIVOT (SUM(id) FOR v IN ([a])) AS p", "PIVOT"),
         ("SELECT * FROM (SELECT id, v FROM t) s PIVOT (COUNT(id) FOR v IN ([a])) p", "PIVOT"),
         ("SELECT * FROM t JOIN (SELECT id, v FROM t) s PIVOT (COUNT(id) FOR v IN ([a])) p ON 1 = 1", "PIVOT"),
