@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.worlds.story import story
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for the worker in /proc")
@@ -21,7 +22,7 @@ def test_a_hung_slice_is_given_up_and_everything_else_goes_on(tmp_path: Path) ->
         timeout=170,
     )
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout.splitlines()[-1])
+    told = story(ran.stdout)
     first, *between, last = told["story"]
     assert first == last == ["Later", None]
     assert between[0] == ["Quick", None], "the neighbour's result does not wait for the one that hangs"

@@ -22,6 +22,7 @@ from dstream.emulators import Emulators
 from tests.pipeline.test_secrets import holding
 from tests.worlds.collector import collector
 from tests.worlds.standalone import CONF, SECRET, Cluster, children, free_port
+from tests.worlds.story import story
 
 WAIT = 150.0
 HEADER = "planted-in-a-header"
@@ -168,7 +169,7 @@ def test_executors_are_added_while_tables_wait_and_slices_have_their_time_from_w
             timeout=350,
         )
     assert ran.returncode == 0, ran.stderr
-    seen = json.loads(ran.stdout.splitlines()[-1])
+    seen = story(ran.stdout)
     assert seen["troubles"] == []
     assert seen["slots"] == [2, 4], "from no executor to the most"
     assert seen["leases"] == [30] * 8

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from tests.worlds.story import story
+
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     ran = subprocess.run([sys.executable, "-m", "tests.worlds.spark_jobs"], capture_output=True, text=True, timeout=400)
     assert ran.returncode == 0, ran.stderr
-    story: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return story
+    return story(ran.stdout)
 
 
 def test_a_job_returns_what_its_value_became(found: dict[str, Any]) -> None:

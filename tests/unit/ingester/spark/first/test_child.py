@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ingester.spark.first.child import alone
+from tests.worlds.story import story
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere none is forked")
@@ -19,7 +19,7 @@ def test_its_slices_are_given_up_it_dies_alone_and_nothing_is_left_of_it(tmp_pat
         [sys.executable, "-m", "tests.worlds.first_slices", str(tmp_path)], capture_output=True, text=True, timeout=170
     )
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout.splitlines()[-1])
+    told = story(ran.stdout)
     assert told["hung"] == [["Hung", "overdue"], ["Hung", "transient"], ["Quick", None]]
     assert told["killed"]
     assert told["died"] == [["Fatal", "worker lost"]]
