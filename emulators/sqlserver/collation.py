@@ -108,11 +108,6 @@ class Collation:
         return self.lcid & 0xFFFF in (0x041F, 0x042C)
 
     @property
-    def sensitive(self) -> bool:
-        """Whether names that differ in case are names of different things."""
-        return bool(self.binary) or self.case
-
-    @property
     def style(self) -> int:
         """ComparisonStyle of COLLATIONPROPERTY."""
         if self.binary:

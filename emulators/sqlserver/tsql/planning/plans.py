@@ -105,9 +105,6 @@ class SessionView(Protocol):
     def call(self, name: str, arguments: Sequence[Value]) -> Value: ...
 
 
-SessionCall = Callable[[SessionView, Sequence[Value]], Value]
-
-
 class Names(Protocol):
     """How names are found: the session's database and its catalog."""
 

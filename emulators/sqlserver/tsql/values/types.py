@@ -48,7 +48,6 @@ FLOAT = SqlType("float")
 DATETIME = SqlType("datetime")
 SYSNAME = SqlType("nvarchar", 128)
 GUID = SqlType("uniqueidentifier")
-UNICODE_MAX = SqlType("nvarchar", MAX)
 
 _SYNONYMS = {
     "integer": "int",
