@@ -25,6 +25,7 @@ from emulators.sqlserver.engine.statements.principals import Principals
 from emulators.sqlserver.engine.statements.procedures import Procedures
 from emulators.sqlserver.engine.statements.raising import Thrown, print_text, raise_error, refuse, throw
 from emulators.sqlserver.engine.statements.required_rights import check_statement
+from emulators.sqlserver.engine.statements.variables import Variables
 from emulators.sqlserver.engine.store.links import StaleName
 from emulators.sqlserver.results import (
     Column,
@@ -34,7 +35,6 @@ from emulators.sqlserver.results import (
     Parameter,
     ResultSet,
     SqlError,
-    StatementDone,
     TransactionChanged,
     Value,
 )
@@ -43,7 +43,6 @@ from emulators.sqlserver.tsql.reading import definitions as df
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.batch import parse_batch
 from emulators.sqlserver.tsql.reading.fragments import Fragment
-from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import collation_shown
 
 
@@ -58,6 +57,10 @@ def _opens_transaction(statement: st.Statement) -> bool:
     return isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge | df.Definition) and not isinstance(
         statement, df.CreateDatabase | df.AlterDatabase | df.DropDatabase
     )
+
+
+_DEEPEST = 33
+"""A batch, and 32 levels of EXEC in it."""
 
 
 class _BreakLoop(Exception):
@@ -81,6 +84,7 @@ class Interpreter:
         self._procedures = Procedures(session, self.nested, partial(self.nested, parameterised=True))
         self._binding = Binding(session)
         self._bulk = BulkLoading(self._writing)
+        self._variables = Variables(session, lambda table: self._handlers[df.CreateTable](table))
         self._tries = 0
         self._level = 0
         self._unbound: dict[int, int] = {}
@@ -92,9 +96,9 @@ class Interpreter:
             st.Update: self._writing.update,
             st.Delete: self._writing.delete,
             st.Merge: Merging(self._writing).merge,
-            st.Declare: self._declare,
-            st.DeclareTable: self._declare_table,
-            st.SetVariable: self._set_variable,
+            st.Declare: self._variables.declare,
+            st.DeclareTable: self._variables.declare_table,
+            st.SetVariable: self._variables.set,
             st.SetOption: partial(set_option, session),
             st.Print: partial(print_text, session),
             st.Execute: self._procedures.execute,
@@ -112,6 +116,7 @@ class Interpreter:
         }
         self._flow: dict[type[st.Statement], Callable[[Any], Iterator[Event]]] = {
             st.Block: self._block,
+            st.Declared: self._variables.declared,
             st.If: self._if,
             st.While: self._while,
             st.TryCatch: self._try,
@@ -156,6 +161,8 @@ class Interpreter:
         """A batch, or the text of EXEC and sp_executesql. `parameterised`: with values beside it."""
         self._level += 1
         try:
+            if self._level > _DEEPEST:
+                raise errors.nested_calls()
             statements = parse_batch(sql, parameterised=parameterised)
             try:
                 self._binding.bind(sql, statements)
@@ -164,6 +171,8 @@ class Interpreter:
                 raise
             for statement in statements:
                 yield from self.run(statement)
+        except RecursionError:
+            yield from self._failed(errors.nested_too_deeply(), 1)
         finally:
             self._level -= 1
 
@@ -301,7 +310,7 @@ class Interpreter:
     def _select(self, statement: st.Select) -> Iterator[Event]:
         session = self.session
         if statement.assigns:
-            yield from self._assign(statement)
+            yield from self._variables.assign(statement)
             return
         if statement.into:
             yield from self._select_into(statement)
@@ -344,46 +353,3 @@ class Interpreter:
             list(self._handlers[df.CreateTable](df.CreateTable(statement.line, "", statement.into, specs, ())))
             self._writing.store(statement.into, None, plan.columns, rows)
         yield self._writing.done(len(rows))
-
-    def _assign(self, statement: st.Select) -> Iterator[Event]:
-        """The last row wins; no row leaves the variables alone."""
-        session = self.session
-        plan, link, cursor = session.runner.open(statement.query)
-        stream = RowStream(link, cursor, session.cancelled)
-        last = None
-        for last in stream.rows():  # noqa: B007 - the last row is what counts
-            pass
-        session.row_count = stream.settle()
-        if last is not None:
-            for name, column, value in zip(statement.assigns, plan.columns, last, strict=True):
-                self._store(name, column, value)
-        yield StatementDone()
-
-    def _store(self, name: str, column: Column, value: Any) -> None:
-        known = self.session.variables.get(name)
-        if known is None:
-            raise errors.undeclared_variable(name)
-        stored = None if value is None else converter(column.type, known[0])(value)
-        self.session.variables[name] = (known[0], stored)
-
-    def _declare(self, statement: st.Declare) -> Iterator[Event]:
-        for name, kind, value in statement.variables:
-            self.session.variables[name] = (kind, None)
-            if value is not None:
-                plan, row = self.session.runner.row(value)
-                self._store(name, plan.columns[0], row[0])
-        return iter(())
-
-    def _declare_table(self, statement: st.DeclareTable) -> Iterator[Event]:
-        definition = statement.definition
-        assert isinstance(definition, df.CreateTable)
-        database = self.session.private("@")
-        if database.catalog_for(self.session).find("dbo", definition.table[-1]) is None:  # a loop declares it once
-            for _ in self._handlers[df.CreateTable](definition):
-                pass
-        return iter(())
-
-    def _set_variable(self, statement: st.SetVariable) -> Iterator[Event]:
-        plan, row = self.session.runner.row(statement.value)
-        self._store(statement.name, plan.columns[0], row[0])
-        yield StatementDone()

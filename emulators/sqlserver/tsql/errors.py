@@ -20,6 +20,18 @@ def too_deep() -> SqlError:
     return unsupported("an expression that is nested so deeply")
 
 
+def nested_too_deeply() -> SqlError:
+    text = (
+        "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries."
+    )
+    return SqlError(191, text, 15)
+
+
+def nested_calls() -> SqlError:
+    text = "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
+    return SqlError(217, text, 16)
+
+
 def not_first(kind: str) -> SqlError:
     return SqlError(111, f"'{kind}' must be the first statement in a query batch.", 15)
 
@@ -38,6 +50,14 @@ def keyword_syntax(near: str) -> SqlError:
 
 def undeclared_variable(name: str) -> SqlError:
     return SqlError(137, f'Must declare the scalar variable "{name}".', 15)
+
+
+def declared_twice(name: str) -> SqlError:
+    text = (
+        f"The variable name '{name}' has already been declared. Variable names must be unique within a query batch or "
+        "stored procedure."
+    )
+    return SqlError(134, text, 15)
 
 
 def invalid_object(name: str) -> SqlError:
@@ -215,6 +235,30 @@ def duplicate_index_key(index: str, table: str, values: str) -> SqlError:
 def unknown_database(name: str) -> SqlError:
     text = f"Database '{name}' does not exist. Make sure that the name is entered correctly."
     return SqlError(911, text, 16)
+
+
+def unknown_server(name: str) -> SqlError:
+    text = (
+        f"Could not find server '{name}' in sys.servers. Verify that the correct server name was specified. If necessary, "
+        "execute the stored procedure sp_addlinkedserver to add the server to sys.servers."
+    )
+    return SqlError(7202, text, 11, 2)
+
+
+def ungrouped(column: str, number: int) -> SqlError:
+    """`number`: 8120, 8121 or 8127, by the clause that the column stands in."""
+    clause = {8120: "select list", 8121: "HAVING clause", 8127: "ORDER BY clause"}[number]
+    quoted = f'"{column}"' if number == 8127 else f"'{column}'"
+    text = (
+        f"Column {quoted} is invalid in the {clause} because it is not contained in either an aggregate function or the "
+        "GROUP BY clause."
+    )
+    return SqlError(number, text, 16)
+
+
+def too_many_items(most: int) -> SqlError:
+    text = f"The number of elements in the select list exceeds the maximum allowed number of {most} elements."
+    return SqlError(1056, text, 15)
 
 
 def object_exists(name: str) -> SqlError:

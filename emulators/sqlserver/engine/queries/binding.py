@@ -16,7 +16,7 @@ from sqlglot import exp
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql.errors import invalid_column
+from emulators.sqlserver.tsql.errors import declared_twice, invalid_column, nested_too_deeply
 from emulators.sqlserver.tsql.planning.plans import Source
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment
@@ -36,10 +36,11 @@ class Binding:
         self._bound: set[object] = set()
 
     def bind(self, sql: str, statements: Sequence[Statement]) -> None:
-        """Raises SqlError 137, 156, 207, 209, 4104. A single statement fails by itself, before it does anything."""
-        if not statements or (len(statements) == 1 and type(statements[0]) not in _FLOW):
-            return
+        """Raises SqlError 134, 137, 156, 207, 209, 4104. A single statement fails by itself, before it does anything."""
         session = self._session
+        flow = _FLOW if not session.variables else (*_FLOW, st.Declare)
+        if not statements or (len(statements) == 1 and type(statements[0]) not in flow):
+            return
         database = session.current()
         version = database.catalog_for(session).version
         key = (sql, session.rights_key(), database.database_id, version, session.private_versions(), *session.variables)
@@ -51,6 +52,8 @@ class Binding:
         except SqlError as error:
             session.last_error = error.number
             raise
+        except RecursionError:
+            raise nested_too_deeply() from None
         finally:
             session.variables = before
         if len(sql) <= _LONGEST:
@@ -80,7 +83,8 @@ class _Walk:
         try:
             bind()
         except SqlError as error:
-            if error.number not in self._compiled or self._is_deferred(fragment):
+            known = error.number == 7202 or (error.number in self._compiled and not self._is_deferred(fragment))
+            if not known:
                 return
             error.line = line if error.line == 1 else error.line
             raise
@@ -154,6 +158,10 @@ class _Walk:
     def _declare(self, statement: st.Declare) -> None:
         for name, kind, value in statement.variables:
             self._query(statement.line, value)
+            if name in self._session.variables:
+                error = declared_twice(name)
+                error.line = statement.line
+                raise error
             self._session.variables[name] = (kind, None)
 
     def _set(self, statement: st.SetVariable | st.Print) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine.extension import TableFunction
+from emulators.sqlserver.engine.functions.properties import SERVER_NAME
 from emulators.sqlserver.engine.queries.log_stats import log_stats
 from emulators.sqlserver.engine.queries.refusals import refused_table_function, refused_view
 from emulators.sqlserver.engine.queries.table_functions import built_in
@@ -16,7 +17,7 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.views.register import VIEWS
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import unknown_database, unsupported
+from emulators.sqlserver.tsql.errors import unknown_database, unknown_server, unsupported
 from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Source
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.statements import Name
@@ -34,6 +35,13 @@ HELP_COLLATIONS = TableFunction(
     lambda context, arguments: ((collation.name, collation.description) for collation in every()),
 )
 """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-helpcollations-transact-sql"""
+
+
+def local(name: Name) -> Name:
+    """A name of four parts without that of the server. Raises 7202: there are no linked servers."""
+    if name[0] and name[0].upper() != SERVER_NAME:
+        raise unknown_server(name[0])
+    return name[1:]
 
 
 class SessionNames:
@@ -58,9 +66,9 @@ class SessionNames:
         return self.session.current().fold
 
     def database(self, name: Name) -> StoredDatabase:
-        """The database that a table's name of up to three parts points to. Raises 911."""
+        """The database that a table's name points to. Raises 911, and 7202 for any server but this one."""
         if len(name) > 3:
-            raise unsupported(f"linked server {name[0]}")
+            name = local(name)
         if name and name[-1][:1] in ("#", "@"):
             if name[-1].startswith("##"):
                 raise unsupported("a global temporary table")

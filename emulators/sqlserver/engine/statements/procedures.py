@@ -13,6 +13,7 @@ from emulators.sqlserver.engine.definitions.relationships import mentions
 from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
 from emulators.sqlserver.engine.functions.lock_procedures import LockProcedures
 from emulators.sqlserver.engine.functions.object_lookup import split_name
+from emulators.sqlserver.engine.queries.names import local
 from emulators.sqlserver.engine.queries.refusals import refused_procedure
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.statements import catalog_procedures, configuring, principals
@@ -116,6 +117,7 @@ class Procedures:
     def _call(self, name: st.Name, given: Sequence[_Given]) -> Iterator[Event]:
         session = self.session
         shown = ".".join(name)
+        name = local(name) if len(name) > 3 else name
         database = session.engine.find(name[-3]) if len(name) > 2 and name[-3] else session.current()
         if database is None:
             raise errors.unknown_procedure(shown)

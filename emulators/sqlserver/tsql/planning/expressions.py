@@ -52,6 +52,8 @@ class Expressions:
         self.databases: set[str] = set()
         self.grouped: Sequence[exp.Expr] | None = None
         """The GROUP BY expressions while a grouped query's items are lowered."""
+        self.ungrouped = 8120
+        """The error for other columns in the clause that is being lowered."""
 
     # Implemented where queries and predicates are lowered.
     def scalar_subquery(self, node: exp.Expr, scope: Scope) -> Expr:
@@ -72,7 +74,7 @@ class Expressions:
     # -- the walk
 
     def expression(self, node: exp.Expr, scope: Scope) -> Expr:
-        if self.grouped is not None and not isinstance(node, exp.Literal) and node in self.grouped:
+        if self.grouped is not None and self._is_grouped(node, scope):
             grouped, self.grouped = self.grouped, None
             try:
                 return self.expression(node, scope)
@@ -82,6 +84,29 @@ class Expressions:
         if handler is None:
             raise errors.unsupported(described(node))
         return handler(self, node, scope)
+
+    def _is_grouped(self, node: exp.Expr, scope: Scope) -> bool:
+        """Whether it is one of the GROUP BY expressions, however either names its columns."""
+        if isinstance(node, exp.Literal) or not self.grouped:
+            return False
+        if node in self.grouped:
+            return True
+        alike = [item for item in self.grouped if type(item) is type(node)]
+        return bool(alike) and self._resolved(node, scope) in [self._resolved(item, scope) for item in alike]
+
+    def _resolved(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+        """The same expression with each column as SQLite reads it, where it is one."""
+
+        def read(part: exp.Expr) -> exp.Expr:
+            if not isinstance(part, exp.Column) or isinstance(part.this, exp.Star):
+                return part
+            try:
+                found = scope.column(part.name, [each.name for each in part.parts[:-1]], self.names.fold)
+            except SqlError:
+                return part
+            return exp.to_identifier(found.sql, quoted=True)
+
+        return node.transform(read)
 
     def call(self, key: tuple[object, ...], make: Callable[[], Call], arguments: Sequence[Expr], kind: SqlType) -> Expr:
         number = register(key, make)
@@ -195,11 +220,7 @@ class Expressions:
                 raise errors.keyword_syntax(node.name) from None
             raise
         if self.grouped is not None and any(found is o.expr for r in scope.relations for o in r.columns):
-            text = (
-                f"Column '{'.'.join([*qualifier, node.name])}' is invalid in the select list because it is not contained in "
-                "either an aggregate function or the GROUP BY clause."
-            )
-            raise SqlError(8120, text, 16)
+            raise errors.ungrouped(".".join([*qualifier, node.name]), self.ungrouped)
         return found
 
     # -- calls and what else has a form of its own

@@ -146,11 +146,13 @@ class Queries(Applying):
             source += f" GROUP BY {self._group(group, scope)}"
         having = node.args.get("having")
         if group is not None or having is not None or aggregated(node):
-            self.grouped = list(group.expressions) if group is not None else []
+            self.grouped = scope.grouped = list(group.expressions) if group is not None else []
             if having is not None:
+                self.ungrouped = 8121
                 source += (
                     "" if group is not None else " GROUP BY NULL"
                 ) + f" HAVING {self.condition(having.this, scope)}"
+                self.ungrouped = 8120
         return scope, (prefix, source)
 
     def where(self, node: exp.Expr, scope: Scope) -> str:
@@ -216,10 +218,16 @@ class Queries(Applying):
     def order_terms(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> list[tuple[str, str]]:
         """(SQL, "" or " DESC") of each term of ORDER BY."""
         order = node.args.get("order")
-        return [
-            (self.collated(self._order_term(item.this, scope, outputs)), " DESC" if item.args.get("desc") else "")
-            for item in (order.expressions if order is not None else ())
-        ]
+        if order is None:
+            return []
+        self.grouped, self.ungrouped = scope.grouped, 8127
+        try:
+            return [
+                (self.collated(self._order_term(item.this, scope, outputs)), " DESC" if item.args.get("desc") else "")
+                for item in order.expressions
+            ]
+        finally:
+            self.grouped, self.ungrouped = None, 8120
 
     def _order_term(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.args.get("is_string"):

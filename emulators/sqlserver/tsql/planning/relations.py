@@ -112,6 +112,7 @@ class Relations(Predicates):
             raise errors.syntax("RECURSIVE")
         parts = []
         for cte in clause.expressions:
+            self._check_recursion(cte)
             lowered = self.query(cte.this, scope)
             name = self.next_name()
             outputs = with_names(lowered.outputs, cte.args["alias"])
@@ -120,6 +121,17 @@ class Relations(Predicates):
                 name, outputs, lowered.source, ROW if lowered.source else ""
             )
         return f"WITH {', '.join(parts)} "
+
+    def _check_recursion(self, cte: exp.Expr) -> None:
+        """https://learn.microsoft.com/sql/t-sql/queries/with-common-table-expression-transact-sql (recursive ones). Raises 252."""
+        fold, name, query = self.names.fold, cte.alias, cte.this
+        named = [_name_parts(table) for table in query.find_all(exp.Table)]
+        if not any(len(parts) == 1 and fold(parts[0]) == fold(name) for parts in named):
+            return
+        if isinstance(query, exp.Union) and not query.args.get("distinct"):
+            raise errors.unsupported(f"a recursive WITH ({name})")
+        text = f"Recursive common table expression '{name}' does not contain a top-level UNION ALL operator."
+        raise SqlError(252, text, 16)
 
     def sources(self, node: exp.Select, scope: Scope) -> str:
         clause = node.args.get("from_")
@@ -322,6 +334,9 @@ def _check_derived(node: exp.Expr) -> None:
 
 def _name_parts(node: exp.Table) -> tuple[str, ...]:
     catalog, schema = node.args.get("catalog"), node.args.get("db")
+    if isinstance(node.this, exp.Dot):  # behind a server's name
+        four = (catalog, schema, node.this.this, node.this.expression)
+        return tuple(part.name if isinstance(part, exp.Expr) else "" for part in four)
     name = node.name
     if isinstance(node.this, exp.Parameter):
         name = f"@{name}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sqlglot import exp
+
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import ambiguous_column, invalid_column, unbound_identifier
 from emulators.sqlserver.tsql.planning.plans import Expr, Source
@@ -63,6 +65,8 @@ class Scope:
     parent: Scope | None = None
     relations: list[Relation] = field(default_factory=list)
     ctes: dict[str, CommonTable] = field(default_factory=dict)
+    grouped: Sequence[exp.Expr] | None = None
+    """The GROUP BY expressions of a grouped query."""
 
     def cte(self, name: str) -> CommonTable | None:
         """`name`: folded."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql.errors import UNSUPPORTED, unsupported
+from emulators.sqlserver.tsql.errors import UNSUPPORTED, nested_too_deeply, unsupported
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.ddl import parse_definition
 from emulators.sqlserver.tsql.reading.dml.clauses import NOTHING, cte_prefix
@@ -36,17 +36,20 @@ from emulators.sqlserver.tsql.reading.simple import (
 )
 from emulators.sqlserver.tsql.reading.starts import CURSOR_FETCH, LABEL, STARTS
 from emulators.sqlserver.tsql.reading.statements import Statement
-from emulators.sqlserver.tsql.reading.syntax import check
+from emulators.sqlserver.tsql.reading.syntax import checked
 from emulators.sqlserver.tsql.reading.tokens import END, QUOTED, WORD, Token, tokenize
 from emulators.sqlserver.tsql.reading.transactions import parse_commit, parse_rollback, parse_save, transaction_name
 from emulators.sqlserver.tsql.reading.variables import parse_declare, parse_set
 
+_DEEPEST = 128
+"""How many BEGIN, IF, WHILE and TRY may stand in one another: here the interpreter's stack is the limit, on a real server memory."""
 _CACHED_LENGTH = 4000
 """Longer batches carry their data along and never come again."""
 
 
 def parse_batch(sql: str, *, parameterised: bool = False) -> tuple[Statement, ...]:
-    """The statements of a batch; what is not supported is one that fails when it is reached. Raises SqlError 102, 105, 111, 113, 156.
+    """The statements of a batch; what is not supported is one that fails when it is reached. Raises SqlError 102, 105, 111, 113, 134, 156,
+    191.
 
     `parameterised`: its values came beside it, so it comes again with others: it is kept for longer than a text that has its values in it, as
     SQL Server keeps prepared plans for longer than plans of batches. https://learn.microsoft.com/sql/relational-databases/query-processing-architecture-guide
@@ -67,6 +70,13 @@ def _cached_with_parameters(sql: str) -> tuple[Statement, ...]:
 
 
 def _parse(sql: str) -> tuple[Statement, ...]:
+    try:
+        return _read(sql)
+    except RecursionError:
+        raise nested_too_deeply() from None
+
+
+def _read(sql: str) -> tuple[Statement, ...]:
     reader = Reader(sql, _told_apart(sql, tokenize(sql)))
     reader.refused = refused_functions(reader.tokens)
     body: list[Statement] = []
@@ -75,14 +85,11 @@ def _parse(sql: str) -> tuple[Statement, ...]:
             pass
         if reader.here.kind == END:
             return tuple(body)
-        begin = reader.position
-        body.append(statement(reader))
-        try:
-            check(body[-1])
-        except SqlError as error:
-            if error.number != UNSUPPORTED:
-                raise
-            body[-1] = st.Refused(_line(reader, begin), error.message)
+        line, flow, known = reader.line(), reader.here.key in _FLOW, len(reader.declared)
+        found = checked(statement(reader))
+        if flow and len(reader.declared) > known:
+            body.append(st.Declared(line, tuple(reader.declared[known:])))
+        body.append(found)
 
 
 def _told_apart(sql: str, tokens: list[Token]) -> list[Token]:
@@ -111,6 +118,9 @@ def _line(reader: Reader, position: int) -> int:
 def statement(reader: Reader) -> Statement:
     """One statement; the reader stands on its first token."""
     begin, flow = reader.position, reader.here.key in _FLOW
+    reader.depth += flow
+    if reader.depth > _DEEPEST:
+        raise nested_too_deeply()
     try:
         found = _statement(reader)
     except SqlError as error:
@@ -118,6 +128,7 @@ def statement(reader: Reader) -> Statement:
         if refusal.number != UNSUPPORTED:
             raise
         return refused(reader, begin, refusal)
+    reader.depth -= flow
     called = None if flow else _refusal(reader, begin, reader.position)
     return found if called is None else st.Refused(_line(reader, begin), called.message)
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import keyword_syntax, syntax
+from emulators.sqlserver.tsql.errors import declared_twice, keyword_syntax, syntax
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment
-from emulators.sqlserver.tsql.reading.statements import Name
+from emulators.sqlserver.tsql.reading.statements import DeclareTable, Name
 from emulators.sqlserver.tsql.reading.tokens import END, NUMBER, QUOTED, VARIABLE, WORD, Token, identifier
 from emulators.sqlserver.tsql.values.types import make_type
 
@@ -31,6 +31,10 @@ class Reader:
         self.position = 0
         self._counted = 0, 1
         """Up to where lines were counted, and the line there: a batch of thousands of statements is counted once."""
+        self.depth = 0
+        """How many BEGIN, IF, WHILE and TRY the statement that is being read stands in."""
+        self.declared: list[tuple[str, SqlType | DeclareTable]] = []
+        """The batch's variables so far, each with its type or, of a table, its definition."""
         self.refused: list[int] = []
         """Where functions are called that the batch's statements may not reach."""
 
@@ -98,6 +102,12 @@ class Reader:
         if self.here.kind != VARIABLE:
             raise self.unexpected()
         return self.advance().text.lower()
+
+    def declare(self, name: str, kind: SqlType | DeclareTable) -> None:
+        """Raises 134."""
+        if any(known == name for known, _ in self.declared):
+            raise declared_twice(name)
+        self.declared.append((name, kind))
 
     def integer(self) -> int:
         sign = -1 if self.accept("-") else 1

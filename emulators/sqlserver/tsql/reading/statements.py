@@ -149,6 +149,13 @@ class Declare(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Declared(Statement):
+    """Variables that the next statement declares somewhere within: the batch behind it knows them, reached or not."""
+
+    variables: tuple[tuple[str, SqlType | DeclareTable], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeclareTable(Statement):
     """DECLARE @t TABLE (...); `definition`: the CREATE TABLE that it amounts to."""
 

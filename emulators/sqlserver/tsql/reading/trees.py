@@ -14,7 +14,7 @@ from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.tsql import TSQLParser
 
-from emulators.sqlserver.tsql.errors import keyword_syntax, syntax, too_deep
+from emulators.sqlserver.tsql.errors import keyword_syntax, syntax, too_deep, too_many_items
 from emulators.sqlserver.tsql.reading.reader import RESERVED
 
 
@@ -62,11 +62,13 @@ class _Plain(TSQL):
 
 
 _dialect = _Plain()
+_MOST_ITEMS = 4096
+"""https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server (columns per SELECT statement)"""
 
 
 @lru_cache(maxsize=2048)
 def parse_query(text: str) -> exp.Expr:
-    """The tree of one SELECT. Never change it: it is cached. Raises SqlError 102 and 156."""
+    """The tree of one SELECT. Never change it: it is cached. Raises SqlError 102 and 156, 1056."""
     try:
         trees = _dialect.parser().parse(_dialect.tokenize(text), text)
     except ParseError as error:
@@ -80,8 +82,11 @@ def parse_query(text: str) -> exp.Expr:
         raise syntax(";")
     tree = trees[0]
     assert isinstance(tree, exp.Expr)
-    if any(not select.expressions for select in tree.find_all(exp.Select)):
-        raise keyword_syntax("FROM")
+    for select in tree.find_all(exp.Select):
+        if not select.expressions:
+            raise keyword_syntax("FROM")
+        if len(select.expressions) > _MOST_ITEMS:
+            raise too_many_items(_MOST_ITEMS)
     return tree
 
 

@@ -25,10 +25,13 @@ def parse_declare(reader: Reader) -> Statement:
         name = reader.variable()
         reader.accept("AS")
         if reader.accept("TABLE"):
-            return st.DeclareTable(line, parse_table_variable(reader, name))
+            table = st.DeclareTable(line, parse_table_variable(reader, name))
+            reader.declare(name, table)
+            return table
         if reader.at("CURSOR"):
             raise unsupported("a cursor variable")
         kind = reader.type()
+        reader.declare(name, kind)
         value = parse_expression(reader, ",") if reader.accept("=") else None
         variables.append((name, kind, value))
         if not reader.accept(","):

@@ -99,6 +99,11 @@ ITEMS: Mapping[int, str] = {
     90: "LSNs of sys.dm_cdc_log_scan_sessions as text: 23 characters, the last of which is NUL",
     91: "SINGLE_USER, RESTRICTED_USER, MULTI_USER: who is ended, who waits, and who may come in",
     92: "OFFLINE and ONLINE: 942 and 4060 meanwhile, and everything is there afterwards",
+    93: "Variables belong to their batch: 134, known behind a branch, kept in a loop",
+    94: "EXEC within EXEC: 217 behind 32 levels",
+    95: "Columns that a grouped query may not read: 8120, 8121, 8127",
+    96: "A server that is not there: 7202",
+    97: "A common table expression that reads itself needs UNION ALL: 252",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

@@ -19,6 +19,8 @@ UNREACHED = (
     "CREATE SEQUENCE dbo.s START WITH 1 INCREMENT BY 1",
     "ALTER TABLE dbo.t ALTER COLUMN n ADD SPARSE",
     "EXEC sp_help N'dbo.t'",
+    "UPDATE dbo.t SET v = N'b' WHERE CURRENT OF c",
+    "SELECT n, COUNT(*) FROM dbo.t GROUP BY n WITH ROLLUP",
     "SELECT n FROM dbo.nowhere",
 )
 """What some server may not have, or cannot do here."""

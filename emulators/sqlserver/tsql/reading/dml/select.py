@@ -39,7 +39,7 @@ def query_tokens(reader: Reader) -> list[Token]:
             elif key == "SELECT" and (not opened or previous in ("UNION", "ALL", "EXCEPT", "INTERSECT")):
                 opened = True
             elif (key == "WITH" and (reader.position == begin or reader.peek().key == "(")) or (
-                key == "WITH" and reader.peek().key == "TIES"
+                key == "WITH" and reader.peek().key in ("TIES", "ROLLUP", "CUBE")
             ):
                 pass
             elif cases == 0 and key in STARTS:

@@ -81,6 +81,8 @@ def _tail(reader: Reader, written: str, lifted: int) -> tuple[Fragment, bool]:
     """FROM, WHERE and OPTION; without a FROM, the target itself is the FROM."""
     has_from = reader.at("FROM")
     tokens = _clause_tokens(reader)
+    if any(token.key == "CURRENT" and tokens[at - 1].key == "WHERE" for at, token in enumerate(tokens) if at):
+        raise unsupported("WHERE CURRENT OF")
     prefix = " " if has_from else f" FROM {written} "
     if not tokens:
         return Fragment(prefix), has_from

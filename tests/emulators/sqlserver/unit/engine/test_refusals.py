@@ -43,6 +43,15 @@ from .conftest import Client
         ("DELETE t FROM (SELECT id, v FROM t) s PIVOT (COUNT(id) FOR v IN ([a])) p", "PIVOT"),
         ("SELECT * FROM (SELECT id FROM t) s UNPIVOT (a FOR b IN ([id])) p", "UNPIVOT"),
         ("SELECT * FROM (SELECT id FROM t) s TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
+        ("SELECT id FROM t GROUP BY id WITH ROLLUP", "ROLLUP"),
+        ("SELECT id FROM t GROUP BY id WITH CUBE ORDER BY id", "CUBE"),
+        ("WITH r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r", "recursive WITH (r)"),
+        (
+            "WITH r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM R) DELETE t WHERE id IN (SELECT n FROM r)",
+            "recursive WITH",
+        ),
+        ("UPDATE t SET id = 1 WHERE CURRENT OF c", "WHERE CURRENT OF"),
+        ("DELETE FROM t WHERE CURRENT OF GLOBAL c", "WHERE CURRENT OF"),
         ("EXEC sp_cursoropen 1, N'SELECT 1'", "sp_cursoropen"),
         ("EXEC sp_cursorfetch 1, 2, 3, 4", "sp_cursorfetch"),
         ("EXEC msdb.dbo.sp_start_job N'cdc.demo_capture'", "sp_start_job"),
@@ -107,3 +116,15 @@ def test_limits_of_the_storage_are_named(client: Client, sql: str, name: str) ->
     number, text = client.error(sql)
     assert number == 50001
     assert re.search(name, text)
+
+
+def test_the_server_is_known_by_its_own_name(client: Client) -> None:
+    client.run("CREATE TABLE t (id int) INSERT EMULATOR.demo.dbo.t VALUES (1) UPDATE emulator.demo..t SET id = 2")
+    assert client.rows("SELECT id FROM [EMULATOR].demo.dbo.t") == [(2,)]
+    client.run("EXEC emulator.demo.dbo.sp_executesql N'DELETE EMULATOR.demo.dbo.t'")
+    assert client.rows("SELECT id FROM t") == []
+
+
+def test_a_select_list_has_an_end(client: Client) -> None:
+    """https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server : 4,096 columns"""
+    assert client.error(f"SELECT {', '.join(['1'] * 4097)}")[0] == 1056

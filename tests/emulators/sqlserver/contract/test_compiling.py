@@ -1,0 +1,144 @@
+"""Items 93 to 97: what else is found wrong when a batch is compiled, and how its variables live."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.emulators.sqlserver.contract.client import Database
+from tests.emulators.sqlserver.contract.labels import item
+
+
+@pytest.fixture
+def table(database: Database) -> Database:
+    """A database with a table, dbo.t, of three rows."""
+    database.run("CREATE TABLE dbo.t (a int NOT NULL, b int NULL)")
+    database.run("INSERT INTO dbo.t VALUES (1, 2), (1, 3), (2, 4)")
+    return database
+
+
+@item(93, "documented")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "DECLARE @a int, @A int",
+        "DECLARE @a int DECLARE @a nvarchar(5)",
+        "DECLARE @a int DECLARE @a TABLE (n int)",
+        "IF 1 = 0 DECLARE @a int ELSE DECLARE @a int",
+        "EXEC sp_executesql N'DELETE FROM dbo.t; DECLARE @a int', N'@a int', 1",
+    ],
+)
+def test_a_variable_is_declared_once_in_its_batch(table: Database, wrong: str) -> None:
+    """In whatever branch; nothing of the batch runs. A parameter is a variable.
+
+    Source: Microsoft, "Database engine events and errors", 134: unique within a query batch or stored procedure.
+    """
+    assert table.error(wrong if wrong.startswith("EXEC") else f"DELETE FROM dbo.t; {wrong}").number == 134
+    assert table.value("SELECT COUNT(*) FROM dbo.t") == 3
+
+
+@item(93, "documented")
+def test_the_batch_knows_a_variable_from_its_declaration_on(table: Database) -> None:
+    """Whether that was reached or not; then it is NULL, or an empty table.
+
+    Source: Microsoft, "Variables (Transact-SQL)": the scope of a variable lasts from the point it is declared until the end
+    of the batch; "DECLARE @local_variable (Transact-SQL)": NULL after declaration.
+    """
+    assert table.rows("IF 1 = 0 BEGIN DECLARE @a int = 4 END SELECT @a AS a") == [(None,)]
+    assert table.value("IF 1 = 0 DECLARE @a int; SET @a = 5; SELECT @a AS a") == 5
+    assert table.value("IF 1 = 0 DECLARE @a TABLE (n int); SELECT COUNT(*) AS n FROM @a") == 0
+    assert table.error("SELECT @a AS a; IF 1 = 0 DECLARE @a int").number == 137
+
+
+@item(93, "measured")
+def test_a_declaration_in_a_loop_leaves_the_value_alone(table: Database) -> None:
+    """Only its initial value is assigned each time.
+
+    Source: answers on Stack Overflow with the output of such loops.
+    """
+    loop = "DECLARE @i int = 0; WHILE @i < 3 BEGIN DECLARE @x int{}; SET @x = ISNULL(@x, 0) + 1; SET @i += 1 END; SELECT @x AS x"
+    assert table.value(loop.format("")) == 3
+    assert table.value(loop.format(" = 7")) == 8
+
+
+@item(94, "documented")
+def test_text_that_runs_itself_ends(table: Database) -> None:
+    """And the session goes on.
+
+    Source: Microsoft, "Nest stored procedures": a maximum of 32 levels; "Database engine events and errors", 217.
+    """
+    inner = "EXEC sp_executesql @s, N''@s nvarchar(max)'', @s"
+    assert (
+        table.error(f"DECLARE @s nvarchar(max) = N'{inner}'; EXEC sp_executesql @s, N'@s nvarchar(max)', @s").number
+        == 217
+    )
+    assert table.value("SELECT COUNT(*) FROM dbo.t") == 3
+
+
+@item(95, "documented")
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("SELECT b FROM dbo.t GROUP BY a", 8120),
+        ("SELECT a FROM dbo.t GROUP BY a HAVING b > 1", 8121),
+        ("SELECT COUNT(*) FROM dbo.t HAVING a > 1", 8121),
+        ("SELECT a FROM dbo.t GROUP BY a ORDER BY b", 8127),
+        ("SELECT COUNT(*) FROM dbo.t ORDER BY a + 1", 8127),
+    ],
+)
+def test_a_grouped_query_reads_what_it_groups_by(table: Database, query: str, number: int) -> None:
+    """Each clause has its number.
+
+    Source: Microsoft, "Database engine events and errors", 8120, 8121, 8127.
+    """
+    assert table.error(query).number == number
+
+
+@item(95, "documented")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t.a FROM dbo.t GROUP BY a HAVING t.a > 0 ORDER BY t.a",
+        "SELECT a % 2 + 1 AS x FROM dbo.t AS u GROUP BY u.a % 2, u.A ORDER BY a",
+        "SELECT a AS x FROM dbo.t GROUP BY a ORDER BY x, SUM(b), COUNT(*) - a",
+        "SELECT MAX(a) AS x FROM dbo.t GROUP BY a ORDER BY (SELECT MAX(u.b) FROM dbo.t AS u WHERE u.a = t.a)",
+    ],
+    ids=range(4),
+)
+def test_it_may_spell_it_otherwise(table: Database, query: str) -> None:
+    """With its table's name or without; aggregates and names of the select list in ORDER BY.
+
+    Source: Microsoft, "SELECT - GROUP BY (Transact-SQL)"; "SELECT - ORDER BY clause (Transact-SQL)".
+    """
+    assert len(table.rows(query)) == 2
+
+
+@item(96, "documented")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM nowhere.x.dbo.t",
+        "INSERT INTO nowhere.x.dbo.t VALUES (1)",
+        "UPDATE nowhere.x.dbo.t SET a = 1",
+        "DELETE FROM nowhere.x.dbo.t",
+        "EXEC nowhere.x.dbo.p 1",
+    ],
+)
+def test_a_server_that_nobody_added_is_not_found(table: Database, sql: str) -> None:
+    """Without linked servers.
+
+    Source: Microsoft, "Linked servers (Database Engine)"; "Database engine events and errors", 7202.
+    """
+    error = table.error(sql)
+    assert error.number == 7202
+    assert error.text.startswith("Could not find server 'nowhere' in sys.servers.")
+
+
+@item(97, "documented")
+def test_a_common_table_expression_that_reads_itself_without_union_all(table: Database) -> None:
+    """A table of that name is read by its name with a schema.
+
+    Source: Microsoft, "Database engine events and errors", 252; "WITH common_table_expression (Transact-SQL)".
+    """
+    assert table.error("WITH t AS (SELECT a FROM t) SELECT a FROM t").number == 252
+    assert table.error("WITH t AS (SELECT a FROM dbo.t UNION SELECT a FROM t) SELECT a FROM t").number == 252
+    assert table.column("WITH t AS (SELECT a FROM dbo.t) SELECT a FROM t ORDER BY a") == [1, 1, 2]
