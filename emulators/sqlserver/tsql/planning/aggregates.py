@@ -14,6 +14,7 @@ from emulators.sqlserver.tsql.planning.expressions import AGGREGATES
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.relations import Relations
 from emulators.sqlserver.tsql.planning.scopes import Output, Scope
+from emulators.sqlserver.tsql.reading.trees import spelled
 from emulators.sqlserver.tsql.values import arithmetic
 from emulators.sqlserver.tsql.values.calls import Call, checked_whole
 from emulators.sqlserver.tsql.values.convert import converter
@@ -144,7 +145,9 @@ class Aggregates(Relations):
         call = node.this
         name = call.name.upper() if isinstance(call, exp.Anonymous) else ""
         if name not in _WINDOW_FUNCTIONS and name not in AGGREGATES:
-            raise errors.unsupported(f"window function {name or type(call).__name__}")
+            inner = call.this if isinstance(call, exp.WithinGroup) else None
+            named = f"{inner.name.upper()} ... WITHIN GROUP" if isinstance(inner, exp.Anonymous) else spelled(call)
+            raise errors.unsupported(f"window function {name or named}")
         if name in _WINDOW_FUNCTIONS and node.args.get("order") is None:
             raise SqlError(4112, f"The function '{name}' must have an OVER clause with ORDER BY.", 15)
         over = f" OVER ({' '.join(self._over(node, scope))})"

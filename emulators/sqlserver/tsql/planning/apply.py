@@ -15,6 +15,7 @@ from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.planning.aggregates import Aggregates
 from emulators.sqlserver.tsql.planning.relations import with_names
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope
+from emulators.sqlserver.tsql.reading.trees import spelled
 from emulators.sqlserver.tsql.values.calls import register
 from emulators.sqlserver.tsql.values.types import family
 
@@ -59,7 +60,7 @@ class Applying(Aggregates):
     def _function_rows(self, node: exp.Expr, scope: Scope) -> tuple[str, Sequence[Output]]:
         call = node.expression if isinstance(node, exp.Dot) else node
         if not isinstance(call, exp.Anonymous):
-            raise errors.unsupported(f"APPLY of {type(node).__name__}")
+            raise errors.unsupported(f"APPLY of {spelled(node)}")
         parts = tuple(part.name for part in node.find_all(exp.Identifier) if part.find_ancestor(exp.Anonymous) is None)
         name = (*reversed(parts), call.name) if isinstance(node, exp.Dot) else (call.name,)
         source = self.names.table_function(name, len(call.expressions))

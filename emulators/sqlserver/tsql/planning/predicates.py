@@ -16,6 +16,7 @@ from emulators.sqlserver.tsql.planning.expressions import Expressions
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.precedence import settled
 from emulators.sqlserver.tsql.planning.scopes import Scope
+from emulators.sqlserver.tsql.reading.trees import spelled
 from emulators.sqlserver.tsql.values.text_order import folding, order_of
 from emulators.sqlserver.tsql.values.types import collated, collation, family, is_unicode, merged
 
@@ -62,7 +63,7 @@ class Predicates(Expressions):
                 raise SqlError(
                     4145, "An expression of non-boolean type specified in a context where a condition is expected.", 15
                 )
-            raise errors.unsupported(f"condition {type(node).__name__}")
+            raise errors.unsupported(f"{spelled(node)} as a condition")
         return handler(self, node, scope)
 
     def compared(self, symbol: str, left: Expr, right: Expr) -> str:

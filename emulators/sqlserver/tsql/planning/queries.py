@@ -20,6 +20,7 @@ from emulators.sqlserver.tsql.planning.apply import Applying
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.relations import ROW, Lowered
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope, readable
+from emulators.sqlserver.tsql.reading.trees import spelled
 from emulators.sqlserver.tsql.values.calls import Call
 from emulators.sqlserver.tsql.values.types import collation, family
 
@@ -40,6 +41,7 @@ _SELECT_PARTS = frozenset(
         "kind",
     )
 )
+_SAID = {"for_": "FOR XML, FOR JSON or FOR BROWSE", "windows": "WINDOW"}
 _UNION_PARTS = frozenset(("this", "expression", "distinct", "order", "with_", "limit", "offset", "by_name"))
 
 
@@ -62,7 +64,7 @@ class Queries(Applying):
         self.sent = False
         if isinstance(node, exp.SetOperation):
             return self.set_operation(node, scope)
-        raise errors.unsupported(f"query {type(node).__name__}")
+        raise errors.unsupported(f"{spelled(node)} as a query")
 
     # -- SELECT
 
@@ -70,6 +72,8 @@ class Queries(Applying):
         sent, self.sent = self.sent, False
         scope, head = self.opened(node, parent)
         distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise errors.keyword_syntax("ON")
         items = self.items(node, scope)
         if sent and distinct is None and not self.numbered and not _top_options(node) and postponed.allowed(node):
             items, self.later = postponed.taken_off(items)
@@ -134,7 +138,7 @@ class Queries(Applying):
         """The scope of a SELECT, and its SQL before (WITH) and behind (FROM to HAVING) the select list."""
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
-                raise errors.unsupported(f"{part.strip('_').upper()} in SELECT")
+                raise errors.unsupported(f"{_SAID.get(part, part.upper())} in SELECT")
         scope = Scope(parent)
         prefix = self.common_tables(node, scope)
         source = self.sources(node, scope)
@@ -175,6 +179,9 @@ class Queries(Applying):
     def _item(self, item: exp.Expr, scope: Scope) -> list[Output]:
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
             qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
+            star = item.this if isinstance(item, exp.Column) else item
+            for part in (part for part, value in star.args.items() if value):
+                raise errors.keyword_syntax(part.strip("_").upper())
             return self._star(qualifier, scope)
         if isinstance(item, exp.Alias):
             return [Output(item.alias, self.expression(item.this, scope))]
@@ -273,7 +280,7 @@ class Queries(Applying):
     def set_operation(self, node: exp.SetOperation, parent: Scope | None) -> Lowered:
         for part, value in node.args.items():
             if value and part not in _UNION_PARTS:
-                raise errors.unsupported(f"{part.upper()} in {type(node).__name__.upper()}")
+                raise errors.unsupported(f"{_SAID.get(part, part.upper())} in {type(node).__name__.upper()}")
         scope = Scope(parent)
         prefix = self.common_tables(node, scope)
         left, right = self.query(node.left, scope), self.query(node.right, scope)

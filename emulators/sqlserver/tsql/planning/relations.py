@@ -16,10 +16,11 @@ from emulators.sqlserver.tsql.planning.precedence import EXPLICIT, IMPLICIT
 from emulators.sqlserver.tsql.planning.predicates import Predicates
 from emulators.sqlserver.tsql.planning.scopes import CommonTable, Output, Relation, Scope
 from emulators.sqlserver.tsql.reading.fragments import Fragment
-from emulators.sqlserver.tsql.reading.trees import parse_query
+from emulators.sqlserver.tsql.reading.trees import parse_query, spelled
 
 ROW = "row_number_of_base"
 _TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
+_SAID = {"pivots": "PIVOT or UNPIVOT", "sample": "TABLESAMPLE", "version": "FOR SYSTEM_TIME"}
 _DERIVED_PARTS = frozenset(("this", "expressions", "alias", "joins"))
 _HINTS = frozenset(
     (
@@ -145,7 +146,7 @@ class Relations(Predicates):
     def _join(self, join: exp.Expr, scope: Scope) -> str:
         for part, value in join.args.items():
             if value and part not in ("this", "side", "kind", "on", "hint"):
-                raise errors.unsupported(f"JOIN with {part.upper()}")
+                raise errors.unsupported(f"{value} JOIN" if part == "method" else f"JOIN with {part.upper()}")
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         if kind not in ("", "INNER", "OUTER", "CROSS"):
             raise errors.unsupported(f"{kind} JOIN")
@@ -176,11 +177,10 @@ class Relations(Predicates):
         if isinstance(node, exp.Values):
             return self._derived(node, self._values(node, scope), scope)
         if not isinstance(node, exp.Table):
-            raise errors.unsupported(f"{type(node).__name__} in FROM")
+            raise errors.unsupported(f"{spelled(node)} in FROM")
         for part, value in node.args.items():
             if value and part not in _TABLE_PARTS and part != "joins":
-                said = "FOR SYSTEM_TIME" if part == "version" else part.upper().removesuffix("S")
-                raise errors.unsupported(f"{said} on a table")
+                raise errors.unsupported(f"{_SAID.get(part, part.strip('_').upper())} on a table")
         self._check_hints(node)
         if isinstance(node.this, exp.Anonymous):
             return self._function(node, scope)
@@ -328,8 +328,7 @@ def _check_derived(node: exp.Expr) -> None:
     """Refuses what stands behind a derived table or VALUES and is not known: left out, it would give other rows."""
     for part, value in node.args.items():
         if value and part not in _DERIVED_PARTS:
-            said = {"pivots": "PIVOT or UNPIVOT", "sample": "TABLESAMPLE"}.get(part, part.strip("_").upper())
-            raise errors.unsupported(f"{said} on a derived table")
+            raise errors.unsupported(f"{_SAID.get(part, part.strip('_').upper())} on a derived table")
 
 
 def _name_parts(node: exp.Table) -> tuple[str, ...]:

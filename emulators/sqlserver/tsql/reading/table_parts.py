@@ -30,6 +30,9 @@ _AFTER_DEFAULT = (
 )
 
 
+_OPTIONS = {"GENERATED": "GENERATED ALWAYS", "MASKED": "MASKED WITH", "ENCRYPTED": "ENCRYPTED WITH"}
+
+
 class TableParts:
     """What the parentheses of CREATE TABLE, or the list behind ADD, hold."""
 
@@ -133,7 +136,7 @@ def read_column(reader: Reader, found: TableParts) -> df.ColumnSpec:
         elif reader.here.key in (",", ")", ";") or reader.here.kind == END or reader.here.key in STARTS:
             return df.ColumnSpec(name, kind, nullable, identity, default, collation=collation)
         else:
-            raise unsupported(f"column option {reader.here.text}")
+            raise unsupported(f"{_OPTIONS.get(reader.here.key, reader.here.text)} on a column")
 
 
 def _column_constraint(reader: Reader, found: TableParts, constraint: str, column: str) -> bool:

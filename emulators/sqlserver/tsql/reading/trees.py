@@ -7,6 +7,7 @@ the tree is lowered: only known nodes pass.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from sqlglot import TokenType, exp
@@ -90,7 +91,30 @@ def parse_query(text: str) -> exp.Expr:
     return tree
 
 
+_SPELLED = {
+    exp.Any: "ANY or SOME",
+    exp.Cast: "a cast without CAST",
+    exp.Dot: "a method call",
+    exp.DPipe: "the operator ||",
+    exp.ILike: "ILIKE",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.Placeholder: "a parameter without a name",
+    exp.RegexpLike: "REGEXP_LIKE",
+    exp.Table: "a join in brackets",
+    exp.Tuple: "a list in brackets",
+}
+_WORD_BEGINS = re.compile("(?<=[a-z])(?=[A-Z])")
+
+
+def spelled(node: exp.Expr) -> str:
+    """What a node is in the words of T-SQL: NEXT VALUE FOR, not NextValueFor."""
+    if isinstance(node, exp.Predicate | exp.Connector | exp.Not) and type(node) not in _SPELLED:
+        return "a condition in the place of a value"
+    return _SPELLED.get(type(node)) or _WORD_BEGINS.sub(" ", type(node).__name__).upper()
+
+
 def described(node: exp.Expr) -> str:
-    """A node for the error that refuses it: its kind, and how its text begins."""
+    """A node for the error that refuses it: what it is, and how its text begins."""
     text = node.sql(dialect="tsql")
-    return f"{type(node).__name__} ({text[:80]})"
+    return f"{spelled(node)} ({text[:80]})"
