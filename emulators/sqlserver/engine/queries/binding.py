@@ -9,6 +9,7 @@ Source: https://learn.microsoft.com/sql/relational-databases/stored-procedures/c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -16,7 +17,7 @@ from sqlglot import exp
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql.errors import declared_twice, invalid_column, nested_too_deeply
+from emulators.sqlserver.tsql.errors import declared_twice, invalid_column, nested_too_deeply, undeclared_variable
 from emulators.sqlserver.tsql.planning.plans import Source
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment
@@ -130,6 +131,14 @@ class _Walk:
             if fold(column) not in known:
                 raise invalid_column(column)
 
+    def _assigned(self, line: int, names: Iterable[str]) -> None:
+        """Names of variables, "" where there is none. Raises 137."""
+        for name in names:
+            if name and not name.startswith("@@") and name not in self._session.variables and 137 in self._compiled:
+                error = undeclared_variable(name)
+                error.line = line
+                raise error
+
     # -- the statements
 
     def _block(self, statement: st.Block) -> None:
@@ -164,25 +173,72 @@ class _Walk:
                 raise error
             self._session.variables[name] = (kind, None)
 
-    def _set(self, statement: st.SetVariable | st.Print) -> None:
+    def _set(self, statement: st.SetVariable) -> None:
+        self._assigned(statement.line, (statement.name,))
+        self._query(statement.line, statement.value)
+
+    def _print(self, statement: st.Print) -> None:
         self._query(statement.line, statement.value)
 
     def _select(self, statement: st.Select) -> None:
+        self._assigned(statement.line, statement.assigns)
         self._query(statement.line, statement.query, not statement.assigns and not statement.into)
 
     def _insert(self, statement: st.Insert) -> None:
-        self._columns(statement.line, statement.table, statement.columns or ())
+        self._columns(statement.line, statement.table, (*(statement.columns or ()), *_changed(statement.output)))
         self._query(statement.line, statement.query)
+        for cell in {cell for row in statement.rows or () for cell in row if isinstance(cell, Fragment)}:
+            self._query(statement.line, cell)
+        if statement.execute is not None:
+            self._one(statement.execute)
 
     def _update(self, statement: st.Update | st.Delete) -> None:
         query = statement.query
 
         def bind() -> None:
             _, source = self._session.runner.plan_rows(query, statement.target, statement.has_from)
-            if isinstance(statement, st.Update):
-                self._known(source, [name for name, _ in statement.columns])
+            named = [name for name, _ in statement.columns] if isinstance(statement, st.Update) else []
+            self._known(source, (*named, *_changed(statement.output)))
 
         self._try(statement.line, query, bind)
+
+    def _merge(self, statement: st.Merge) -> None:
+        of_target = [query for query in (statement.matched, statement.orphaned) if query is not None]
+        queries = of_target if statement.unmatched is None else [*of_target, statement.unmatched]
+        if any(self._is_deferred(query) for query in queries):
+            return
+        for query in of_target:
+            self._try(statement.line, query, partial(self._session.runner.plan_rows, query, statement.target, True))
+        self._query(statement.line, statement.unmatched)
+        named = [name for clause in statement.clauses for name, _ in clause.columns if name]
+        self._columns(statement.line, statement.table, (*named, *_changed(statement.output)))
+
+    def _execute(self, statement: st.Execute) -> None:
+        """The variables that are named: what the procedure is, is found when it is reached."""
+        named = (part for argument in statement.arguments for part in (argument.variable, argument.output))
+        self._assigned(statement.line, (statement.result, *named))
+
+    def _raised(self, statement: st.Throw | st.RaiseError) -> None:
+        self._query(statement.line, statement.arguments)
+
+    def _waitfor(self, statement: st.WaitFor) -> None:
+        self._query(statement.line, statement.delay)
+
+    def _text(self, statement: st.ExecuteText) -> None:
+        self._query(statement.line, statement.text)
+
+    def _return(self, statement: st.Return) -> None:
+        self._query(statement.line, statement.value)
+
+
+def _changed(output: st.Output | None) -> list[str]:
+    """The columns of the statement's own table that OUTPUT names."""
+    columns = parse_query(output.query.text).find_all(exp.Column) if output is not None else ()
+    return [
+        column.name
+        for column in columns
+        if column.table.lower() in ("inserted", "deleted") and not isinstance(column.this, exp.Star)
+    ]
 
 
 _FLOW = (st.Block, st.If, st.While, st.TryCatch)
@@ -195,9 +251,16 @@ _HANDLERS: dict[type[Statement], Callable[[_Walk, Any], None]] = {
     st.Refused: _Walk._refused,
     st.Declare: _Walk._declare,
     st.SetVariable: _Walk._set,
-    st.Print: _Walk._set,
+    st.Print: _Walk._print,
     st.Select: _Walk._select,
     st.Insert: _Walk._insert,
     st.Update: _Walk._update,
     st.Delete: _Walk._update,
+    st.Merge: _Walk._merge,
+    st.Execute: _Walk._execute,
+    st.ExecuteText: _Walk._text,
+    st.Throw: _Walk._raised,
+    st.RaiseError: _Walk._raised,
+    st.Return: _Walk._return,
+    st.WaitFor: _Walk._waitfor,
 }

@@ -116,8 +116,9 @@ def fragment(
             and (index == last or (tokens[index + 1].key in _AFTER_LIFTED and tokens[index + 1].kind in (WORD, OP)))
         ):
             found = _widened(*literal(token)) if kind != MONEY else literal(token)
-            # One LSN written twice stays one variable: bounds.py looks for that.
-            number_of = lifted.index(found) if kind == HEX and found in lifted else len(lifted)
+            # One LSN written twice stays one variable, for bounds.py, and what GROUP BY repeats stays the same expression.
+            known = found in lifted and (kind == HEX or any(other.key == "GROUP" for other in tokens))
+            number_of = lifted.index(found) if known else len(lifted)
             pieces.append(f"{sql[start : token.start]} {LIFTED}{first + number_of} ")
             if number_of == len(lifted):
                 lifted.append(found)

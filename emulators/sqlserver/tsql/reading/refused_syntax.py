@@ -108,6 +108,8 @@ def _goes_on(tokens: Sequence[Token], begin: int, at: int) -> bool:
     """Whether a word that begins statements stands inside the one that is passed over."""
     first, key = tokens[begin].key, tokens[at].key
     before, after = tokens[at - 1].key, tokens[min(at + 1, len(tokens) - 1)].key
+    if first == "WITH" and any(tokens[i].key == "MERGE" and tokens[i - 1].key == ")" for i in range(begin + 1, at)):
+        first = "MERGE"
     sourced = any(token.key in _SOURCES for token in tokens[begin + 1 : at])
     return (
         first == "MERGE"

@@ -22,6 +22,8 @@ UNREACHED = (
     "UPDATE dbo.t SET v = N'b' WHERE CURRENT OF c",
     "SELECT n, COUNT(*) FROM dbo.t GROUP BY n WITH ROLLUP",
     "SELECT n FROM dbo.nowhere",
+    "MERGE dbo.t AS a USING dbo.nowhere AS b ON a.missing = b.n WHEN MATCHED THEN DELETE;",
+    "MERGE dbo.nowhere AS a USING dbo.t AS b ON a.n = b.missing WHEN MATCHED THEN UPDATE SET missing = 1;",
 )
 """What some server may not have, or cannot do here."""
 NUMBERS = ", ".join(f"({n}, {n % 7})" for n in range(1500))
@@ -59,6 +61,18 @@ def test_a_branch_that_never_runs_may_hold_anything(table: Database, sql: str) -
         ("SELECT default FROM dbo.t", 156),
         ("SELECT @missing", 137),
         ("SELECT n FROM dbo.t WHERE", 102),
+        ("SET @missing = 1", 137),
+        ("SELECT @missing = n FROM dbo.t", 137),
+        ("INSERT INTO dbo.t (n) VALUES (@missing)", 137),
+        ("EXEC sp_executesql @missing", 137),
+        ("EXEC (@missing)", 137),
+        ("RAISERROR (@missing, 16, 1)", 137),
+        ("INSERT INTO dbo.t (n) OUTPUT inserted.missing VALUES (3)", 207),
+        ("UPDATE dbo.t SET n = 3 OUTPUT deleted.missing", 207),
+        ("MERGE dbo.t AS a USING dbo.t AS b ON a.missing = b.n WHEN MATCHED THEN DELETE;", 207),
+        ("MERGE dbo.t AS a USING dbo.t AS b ON a.n = b.n WHEN MATCHED THEN UPDATE SET missing = 3;", 207),
+        ("MERGE dbo.t AS a USING dbo.t AS b ON a.n = b.n WHEN NOT MATCHED THEN INSERT (missing) VALUES (3);", 207),
+        ("MERGE dbo.t AS a USING dbo.t AS b ON a.n = b.n WHEN NOT MATCHED THEN INSERT (n) VALUES (b.missing);", 207),
     ],
 )
 def test_a_batch_that_cannot_be_compiled_runs_none_of_its_statements(table: Database, wrong: str, number: int) -> None:

@@ -100,9 +100,10 @@ def test_a_grouped_query_reads_what_it_groups_by(table: Database, query: str, nu
         "SELECT t.a FROM dbo.t GROUP BY a HAVING t.a > 0 ORDER BY t.a",
         "SELECT a % 2 + 1 AS x FROM dbo.t AS u GROUP BY u.a % 2, u.A ORDER BY a",
         "SELECT a AS x FROM dbo.t GROUP BY a ORDER BY x, SUM(b), COUNT(*) - a",
+        "SELECT CASE WHEN b > 2 THEN 'x' ELSE 'y' END AS z FROM dbo.t GROUP BY CASE WHEN t.b > 2 THEN 'x' ELSE 'y' END",
         "SELECT MAX(a) AS x FROM dbo.t GROUP BY a ORDER BY (SELECT MAX(u.b) FROM dbo.t AS u WHERE u.a = t.a)",
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_it_may_spell_it_otherwise(table: Database, query: str) -> None:
     """With its table's name or without; aggregates and names of the select list in ORDER BY.

@@ -10,6 +10,7 @@ from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment
 from emulators.sqlserver.tsql.reading.reader import Reader
+from emulators.sqlserver.tsql.reading.starts import STARTS
 from emulators.sqlserver.tsql.reading.tokens import VARIABLE
 from emulators.sqlserver.tsql.reading.trees import parse_query
 
@@ -35,7 +36,7 @@ def hints(reader: Reader) -> None:
 def parse_output(reader: Reader, stops: Sequence[str]) -> st.Output | None:
     if not reader.accept("OUTPUT"):
         return None
-    query = reader.fragment(reader.until((*stops, "INTO")))
+    query = reader.fragment(reader.until((*stops, "INTO"), STARTS))
     if not reader.accept("INTO"):
         return st.Output(query)
     table = table_name(reader)
@@ -78,6 +79,14 @@ def cte_prefix(reader: Reader) -> Fragment:
         if not reader.accept(","):
             break
     return fragment(reader.sql, reader.tokens[begin : reader.position], "", True)
+
+
+def refuse_common_table(prefix: Fragment, table: st.Name, statement: str) -> None:
+    """INSERT and MERGE write to tables, and not through what WITH before them names."""
+    if prefix.text and len(table) == 1:
+        names = {found.alias.lower() for found in parse_query(f"{prefix.text} SELECT 1 AS one").find_all(exp.CTE)}
+        if table[0].lower() in names:
+            raise unsupported(f"{statement} through a common table expression")
 
 
 def top_clause(reader: Reader) -> str:

@@ -16,6 +16,7 @@ from emulators.sqlserver.tsql.reading.dml.clauses import (
     column_list,
     hints,
     parse_output,
+    refuse_common_table,
     table_name,
     top_clause,
 )
@@ -45,6 +46,7 @@ def parse_insert(
     top = top_clause(reader)
     reader.accept("INTO")
     table = table_name(reader)
+    refuse_common_table(prefix, table, "INSERT")
     hints(reader)
     columns = None
     if reader.at("(") and reader.peek().key not in ("SELECT", "WITH"):

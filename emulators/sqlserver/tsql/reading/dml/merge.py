@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import statements as st
-from emulators.sqlserver.tsql.reading.dml.clauses import ASSIGNMENTS, column_list, hints, outside_columns, parse_output
+from emulators.sqlserver.tsql.reading.dml.clauses import (
+    ASSIGNMENTS,
+    column_list,
+    hints,
+    outside_columns,
+    parse_output,
+    refuse_common_table,
+)
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment, joined
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
@@ -62,6 +69,7 @@ def parse_merge(reader: Reader, prefix: Fragment) -> st.Statement:
     reader.accept("INTO")
     begin = reader.position
     table = reader.qualified()
+    refuse_common_table(prefix, table, "MERGE")
     written = reader.tokens[begin : reader.position]
     hints(reader)
     alias = _alias(reader)

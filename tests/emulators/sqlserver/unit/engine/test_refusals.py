@@ -63,6 +63,11 @@ from .conftest import Client
         ("SELECT * FROM (t JOIN t AS u ON t.id = u.id)", "a join in brackets"),
         ("SELECT CAST(v AS xml).value('.', 'int') FROM t", "a method call"),
         ("SELECT v || v FROM t", "the operator ||"),
+        ("WITH c AS (SELECT id FROM t) INSERT c (id) VALUES (2)", "INSERT through a common table expression"),
+        (
+            "WITH c AS (SELECT id FROM t) MERGE C USING t ON t.id = c.id WHEN MATCHED THEN DELETE;",
+            "MERGE through a common table expression",
+        ),
         ("EXEC sp_cursoropen 1, N'SELECT 1'", "sp_cursoropen"),
         ("EXEC sp_cursorfetch 1, 2, 3, 4", "sp_cursorfetch"),
         ("EXEC msdb.dbo.sp_start_job N'cdc.demo_capture'", "sp_start_job"),

@@ -280,3 +280,9 @@ def test_a_join_hint_changes_no_answer_and_needs_the_word_inner(persons: Client)
     query = "SELECT a.ID FROM Persons AS a INNER HASH JOIN Persons AS b ON a.ID = b.ID WHERE b.Name = N'Bob'"
     assert persons.rows(query) == [(2,)]
     assert persons.error("SELECT a.ID FROM Persons AS a HASH JOIN Persons AS b ON a.ID = b.ID")[0] == 102
+
+
+def test_output_ends_where_the_next_statement_begins(client: Client) -> None:
+    client.run("CREATE TABLE o (id int) INSERT o VALUES (1)")
+    assert client.results("UPDATE o SET id = 2 OUTPUT deleted.id, inserted.id SELECT 5") == [[(1, 2)], [(5,)]]
+    assert client.results("IF 1 = 1 BEGIN DELETE o OUTPUT deleted.id END SELECT 6") == [[(2,)], [(6,)]]
