@@ -91,7 +91,7 @@ def parse_query(text: str) -> exp.Expr:
     return tree
 
 
-_SPELLED = {
+_SPELLED: dict[type[exp.Expr], str] = {
     exp.Any: "ANY or SOME",
     exp.Cast: "a cast without CAST",
     exp.Dot: "a method call",
