@@ -5,7 +5,6 @@ from __future__ import annotations
 from emulators.sqlserver.tsql.functions import (
     checksum,
     date_functions,
-    math_functions,
     number_functions,
     text_functions,
 )
@@ -16,7 +15,6 @@ __all__ = [
     "REFUSED",
     "checksum",
     "date_functions",
-    "math_functions",
     "number_functions",
     "refused",
     "text_functions",

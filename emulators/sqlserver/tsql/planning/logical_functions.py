@@ -1,5 +1,5 @@
 """Functions that are lowered by themselves, because their result's type follows from the values of their arguments or because
-they do not look at all of them: CHOOSE, GREATEST, LEAST, the ...FROMPARTS family, and the properties that are sql_variant.
+they do not look at all of them: CHOOSE, GREATEST, LEAST, and the properties that are sql_variant.
 
 sql_variant itself is not supported: a property has the type that its value would have inside one, when its name is a literal.
 """
@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.functions import from_parts as parts_of
 from emulators.sqlserver.tsql.functions.collations import COLLATIONS
 from emulators.sqlserver.tsql.functions.session_functions import VARIANTS
 from emulators.sqlserver.tsql.planning.function_calls import session_call
@@ -23,7 +22,6 @@ from emulators.sqlserver.tsql.planning.precedence import settled
 from emulators.sqlserver.tsql.planning.scopes import Scope
 from emulators.sqlserver.tsql.values.types import INT, SYSNAME, collated, collation
 
-DATE_MAKERS = tuple(parts_of.PARTS)
 PROPERTIES = tuple(VARIANTS)
 
 
@@ -62,27 +60,6 @@ def _extreme(kind: SqlType, greatest: bool) -> Callable[..., Value]:
         return best
 
     return run
-
-
-def from_parts(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-    """DATETIME2FROMPARTS and its kin; the precision must be a literal, as it decides the type."""
-    parts = parts_of.PARTS[name]
-    if len(arguments) != len(parts):
-        raise errors.argument_count(name.lower(), len(parts))
-    values = [lowering.expression(argument, scope) for argument in arguments]
-    scale: int | None = None
-    if parts[-1] == "precision":
-        constant = values.pop().constant
-        if not isinstance(constant, int):
-            text = (
-                f"Scale argument is not valid. Valid expressions for data type {name.removesuffix('FROMPARTS').lower()} "
-                "scale argument are integer constants and integer constant expressions."
-            )
-            raise SqlError(10760, text, 16)
-        scale = constant
-    kind = parts_of.result_type(name, scale)
-    whole = [lowering.cast(value, INT) for value in values]
-    return lowering.call((name, kind), lambda: parts_of.maker(name, kind), whole, kind)
 
 
 def variant(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:

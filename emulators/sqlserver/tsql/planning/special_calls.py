@@ -111,6 +111,5 @@ SPECIAL: dict[str, Special] = {
     "CHOOSE": logical_functions.choose,
     "GREATEST": logical_functions.extreme,
     "LEAST": logical_functions.extreme,
-    **dict.fromkeys(logical_functions.DATE_MAKERS, logical_functions.from_parts),
     **dict.fromkeys(logical_functions.PROPERTIES, logical_functions.variant),
 }

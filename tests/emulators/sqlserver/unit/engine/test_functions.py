@@ -37,16 +37,6 @@ STRINGS = [
     ("STR(123.45, 6, 1)", " 123.5"),
 ]
 NUMBERS = [
-    ("POWER(2, 10)", 1024),
-    ("POWER(2, -1)", 0),
-    ("POWER(2.0, 0.5)", "1.4"),
-    ("SQRT(16)", 4.0),
-    ("SQUARE(3)", 9.0),
-    ("SIGN(-5)", -1),
-    ("SIGN(-2.5)", "-1.0"),
-    ("EXP(0)", 1.0),
-    ("LOG(8, 2)", 3.0),
-    ("LOG10(1000)", 3.0),
     ("FLOOR(-1.5)", "-2"),
     ("CEILING(1.2)", "2"),
     ("ROUND(123.456, 1)", "123.500"),
@@ -59,13 +49,6 @@ NUMBERS = [
     ("ISNUMERIC(NULL)", 0),
 ]
 DATES = [
-    ("DATEFROMPARTS(2010, 12, 31)", "2010-12-31"),
-    ("DATETIME2FROMPARTS(2010, 12, 31, 23, 59, 59, 5, 1)", "2010-12-31 23:59:59.5"),
-    ("DATETIMEFROMPARTS(2010, 12, 31, 23, 59, 59, 0)", "2010-12-31 23:59:59.000"),
-    ("SMALLDATETIMEFROMPARTS(2010, 12, 31, 23, 59)", "2010-12-31 23:59:00"),
-    ("TIMEFROMPARTS(23, 59, 59, 0, 0)", "23:59:59"),
-    ("DATETIMEOFFSETFROMPARTS(2010, 12, 31, 14, 23, 23, 0, 12, 0, 7)", "2010-12-31 14:23:23.0000000 +12:00"),
-    ("DATEFROMPARTS(NULL, 1, 1)", None),
     ("EOMONTH('2024-02-03')", "2024-02-29"),
     ("EOMONTH('2024-01-31', 1)", "2024-02-29"),
     ("DATENAME(month, '2024-02-03')", "February"),
@@ -115,6 +98,9 @@ def test_hashes_are_the_real_ones_over_the_stored_bytes(client: Client, name: st
         "JSON_VALUE('{}', '$.a')",
         "HASHBYTES('MD2', 'a')",
         "SOUNDEX('a')",
+        "POWER(2, 10)",
+        "PI()",
+        "DATEFROMPARTS(2010, 12, 31)",
     ],
 )
 def test_a_known_function_that_is_not_imitated_is_refused_by_name(client: Client, call: str) -> None:
@@ -126,12 +112,6 @@ def test_a_known_function_that_is_not_imitated_is_refused_by_name(client: Client
 @pytest.mark.parametrize(
     ("sql", "number"),
     [
-        ("SELECT POWER(2, 40)", 8115),
-        ("SELECT SQRT(-1)", 3623),
-        ("SELECT LOG(0)", 3623),
-        ("SELECT EXP(1000)", 8115),
-        ("SELECT DATEFROMPARTS(2023, 2, 29)", 289),
-        ("SELECT DATETIME2FROMPARTS(2023, 2, 1, 1, 1, 1, 10, 1)", 289),
         ("SELECT TRANSLATE('a', 'ab', 'c')", 9828),
         ("SELECT NOSUCH(1)", 195),
         ("SELECT STUFF('a', 1)", 174),
