@@ -82,9 +82,6 @@ class WriterLock:
         self._changed = threading.Condition()
         self._owner: object | None = None
 
-    def owned_by(self, owner: object) -> bool:
-        return self._owner is owner
-
     def acquire(self, owner: object, timeout: float | None, cancelled: Cancel) -> None:
         """Waits `timeout` seconds at most, None without end. Raises SqlError 1205, 1222, Cancelled."""
         with self._changed:
