@@ -17,6 +17,7 @@ from ingester.change import Change, Operation
 from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.pages.joined import MOST, Joined, read_as
 from ingester.sqlserver.pages.meter import widest
 from ingester.sqlserver.pages.place import mask_of
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Pair
@@ -52,19 +53,10 @@ class RowReader:
         self.widest = widest(self._columns)
         self._names = [column.name for column in self._columns]
         self._unread = [column for column in instance.columns if column.name not in self._names]
-        self._converts: list[tuple[int, Convert]] = []
+        self._joined: list[tuple[list[int], Joined]] = []
+        self._alone: list[tuple[int, Convert]] = []
         self.selected: list[str] = []
-        for index, column in enumerate(self._columns):
-            found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
-            if found is None:
-                raise PermanentError(
-                    f"reading {instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not support",
-                    hint="leave the column out with exclude_columns, or out of the capture instance (@captured_column_list)",
-                )
-            if found.convert is not unchanged:
-                self._converts.append((index, found.convert))
-            name = quote_name(column.name)
-            self.selected.append(f"{found.select.format('ct.' + name)} AS {name}")
+        self._select(decimals_as_numbers=decimals_as_numbers)
         key = [(column.key_ordinal, index) for index, column in enumerate(self._columns) if column.key_ordinal]
         self._key = [index for _, index in sorted(key)]
         self._doubtful = {
@@ -76,6 +68,27 @@ class RowReader:
         self._version = version_of(instance.columns)
         self._changed = lru_cache(_MASKS)(self._columns_of)
         self._unread_missing = lru_cache(_MASKS)(self._missing_of_unread)
+
+    def _select(self, *, decimals_as_numbers: bool) -> None:
+        """Decide how each column is read: first those that are joined, and behind them the others. Raises PermanentError."""
+        together = [index for index, column in enumerate(self._columns) if read_as(column) is not None]
+        for begin in range(0, len(together), MOST):
+            some = together[begin : begin + MOST]
+            joined = Joined([self._columns[index] for index in some], decimals_as_numbers=decimals_as_numbers)
+            self._joined.append((some, joined))
+            self.selected.append(f"{joined.selected} AS [__$joined{begin}]")
+        for index, column in enumerate(self._columns):
+            if index in together:
+                continue
+            found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
+            if found is None:
+                raise PermanentError(
+                    f"reading {self._instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not support",
+                    hint="leave the column out with exclude_columns, or out of the capture instance (@captured_column_list)",
+                )
+            name = quote_name(column.name)
+            self._alone.append((index, found.convert))
+            self.selected.append(f"{found.select.format('ct.' + name)} AS {name}")
 
     def changes(
         self,
@@ -92,7 +105,7 @@ class RowReader:
         if not rows:
             return []
         columns = list(zip(*rows, strict=True))
-        at_places, values = columns[0], self._converted(columns[1 : 1 + len(self._columns)])
+        at_places, values = columns[0], self._converted(columns[1 : 1 + len(self.selected)])
         names = self._names
         data = [dict(zip(names, row)) for row in _rows(values, len(rows))]  # noqa: B905 - a row has a value of each name
         keys = _rows([values[index] for index in self._key], len(rows))
@@ -126,10 +139,14 @@ class RowReader:
         return found
 
     def _converted(self, values: Sequence[Sequence[object]]) -> list[Sequence[object]]:
-        """The columns' values, ready for JSON."""
-        ready = list(values)
-        for index, convert in self._converts:
-            ready[index] = [None if value is None else convert(value) for value in values[index]]
+        """The columns' values, ready for JSON. `values`: of each that is `selected`."""
+        ready: list[Sequence[object]] = [()] * len(self._columns)
+        for (places, joined), found in zip(self._joined, values, strict=False):
+            for index, of_one in zip(places, joined.apart(found), strict=True):
+                ready[index] = of_one
+        for (index, convert), found in zip(self._alone, values[len(self._joined) :], strict=True):
+            as_is = convert is unchanged
+            ready[index] = found if as_is else [None if value is None else convert(value) for value in found]
         return ready
 
     def _unavailable(

@@ -71,9 +71,9 @@ def _day(value: object) -> object:
     return value.isoformat()
 
 
-_TIME_BYTES = {0: 3, 1: 3, 2: 3, 3: 4, 4: 4, 5: 5, 6: 5, 7: 5}
+TIME_BYTES = {0: 3, 1: 3, 2: 3, 3: 4, 4: 4, 5: 5, 6: 5, 7: 5}
 """Of a time of day, by its scale."""
-_TIME_BITS = {scale: size * 8 for scale, size in _TIME_BYTES.items()}
+_TIME_BITS = {scale: size * 8 for scale, size in TIME_BYTES.items()}
 _DAY_BYTES = 3
 _OFFSET_BYTES = 2
 _DAY_SECONDS = 86_400
@@ -108,7 +108,7 @@ def _clock(ticks: int, scale: int) -> str:
 
 def _scale_of(value: bytes, rest: int) -> int:
     """The first byte, if the time behind it has that scale's length; `rest`: the bytes behind that."""
-    if not value or _TIME_BYTES.get(value[0]) != len(value) - 1 - rest:
+    if not value or TIME_BYTES.get(value[0]) != len(value) - 1 - rest:
         raise another_layout("date or time")
     return value[0]
 

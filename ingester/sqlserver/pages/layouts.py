@@ -2,7 +2,7 @@
 
 Conversions to binary are not promised to be the same in all versions, and Microsoft names money among those that have changed. A length shows no
 order of bytes: so a server converts a constant of each type once, in the statement that reads a table's stamp anyway. Tables without columns
-of a type that differs are read as ever. Refuses to read another layout.
+of a type that differs are read as ever. A type whose values are one byte has no order. Refuses to read another layout.
 https://learn.microsoft.com/sql/t-sql/data-types/binary-and-varbinary-transact-sql
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from ingester.sqlserver.sql.columns import STAMP, stamp_and
-from ingester.sqlserver.values import PROJECTIONS, another_layout
+from ingester.sqlserver.values import another_layout
 
 
 class Sample(NamedTuple):
@@ -24,6 +24,9 @@ class Sample(NamedTuple):
 
 
 SAMPLES: Final = {
+    "smallint": Sample("smallint", "-259", bytes.fromhex("FEFD")),
+    "int": Sample("int", "-16909061", bytes.fromhex("FEFDFCFB")),
+    "bigint": Sample("bigint", "-72623859790382857", bytes.fromhex("FEFDFCFBFAF9F8F7")),
     "money": Sample("money", "-7262385979038.2856", bytes.fromhex("FEFDFCFBFAF9F8F8")),
     "smallmoney": Sample("smallmoney", "-1690.9060", bytes.fromhex("FEFDFCFC")),
     "uniqueidentifier": Sample(
@@ -43,7 +46,7 @@ SAMPLES: Final = {
 
 _ALL: Final = b"".join(sample.octets for sample in SAMPLES.values())
 _QUESTION: Final = " + ".join(
-    PROJECTIONS[name].select.format(f"CAST('{sample.text}' AS {sample.declared})") for name, sample in SAMPLES.items()
+    f"CONVERT(binary({len(sample.octets)}), CAST('{sample.text}' AS {sample.declared}))" for sample in SAMPLES.values()
 )
 STAMP_AND_LAYOUTS: Final = stamp_and(f"{_QUESTION} AS layouts")
 """One value with the bytes of all constants, one behind the other: a page's rows are counted, and this is none."""

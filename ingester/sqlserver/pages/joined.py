@@ -1,0 +1,82 @@
+"""Columns whose values always have as many bytes: the server joins them into one value, and they are taken apart here. Pure.
+
+The driver takes more than a microsecond for each value of a row, however short it is. One that is NULL arrives as zeros behind a mark. Numbers have
+their highest byte first; `layouts.py` finds out whether a server has another order. Refuses types whose values the driver returns as they are needed
+and whose conversion to binary is not documented: float, real, and the older dates and times.
+https://learn.microsoft.com/sql/t-sql/data-types/binary-and-varbinary-transact-sql
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from common.names import quote_name
+from ingester.source import CapturedColumn
+from ingester.sqlserver.values import TIME_BYTES, Convert, another_layout, projection, unchanged
+
+MOST: Final = 24
+"""Columns that are joined into one value: an expression of hundreds takes SQL Server long to compile, and thousands it refuses."""
+
+NUMBERS: Final = {"bit": "?", "tinyint": "B", "smallint": "h", "int": "i", "bigint": "q"}
+"""By type, the letter with which struct reads it."""
+_OCTETS: Final = {"money": 8, "smallmoney": 4, "uniqueidentifier": 16}
+_BESIDE_A_TIME: Final = {"time": 1, "datetime2": 4, "datetimeoffset": 6}
+"""Bytes of the scale, the day and the offset from UTC."""
+_SCALE: Final = re.compile(r"\((\d)\)$")
+
+
+def read_as(column: CapturedColumn) -> str | None:
+    """The letters with which struct reads a column's bytes; None for one whose values have no length of their own, or none that is known."""
+    name = column.type
+    if name in NUMBERS:
+        return NUMBERS[name]
+    if name in _OCTETS:
+        return f"{_OCTETS[name]}s"
+    scale = _SCALE.search(column.declared)
+    if name not in _BESIDE_A_TIME or scale is None or int(scale[1]) not in TIME_BYTES:
+        return None
+    return f"{_BESIDE_A_TIME[name] + TIME_BYTES[int(scale[1])]}s"
+
+
+class Joined:
+    """Columns for which `read_as` has an answer."""
+
+    def __init__(self, columns: Sequence[CapturedColumn], *, decimals_as_numbers: bool) -> None:
+        letters = [read_as(column) or "" for column in columns]
+        self._unpack = struct.Struct(">" + "".join(f"?{each}" for each in letters)).unpack
+        self._converts = [_convert(column, decimals_as_numbers=decimals_as_numbers) for column in columns]
+        self.selected = " + ".join(
+            _selected(f"ct.{quote_name(column.name)}", struct.calcsize(f">{each}"))
+            for column, each in zip(columns, letters, strict=True)
+        )
+
+    def apart(self, values: Sequence[Any]) -> list[Sequence[object]]:
+        """The columns' values, ready for JSON. Raises PermanentError for bytes of another layout."""
+        try:
+            columns = list(zip(*map(self._unpack, values), strict=True))
+        except (struct.error, TypeError) as error:
+            raise another_layout("row's columns of a fixed length") from error
+        return [
+            _ready(marks, found, convert)
+            for marks, found, convert in zip(columns[::2], columns[1::2], self._converts, strict=True)
+        ]
+
+
+def _selected(column: str, octets: int) -> str:
+    """A mark and the column's bytes, all of it of a known length: 0x00, or 0x01 before zeros for a NULL."""
+    return f"ISNULL(0x00 + CONVERT(binary({octets}), {column}), 0x01{'00' * octets})"
+
+
+def _convert(column: CapturedColumn, *, decimals_as_numbers: bool) -> Convert:
+    found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
+    assert found is not None
+    return found.convert
+
+
+def _ready(marks: Sequence[bool], values: Sequence[Any], convert: Convert) -> Sequence[object]:
+    if True in marks:
+        return [None if mark else convert(value) for mark, value in zip(marks, values, strict=True)]
+    return values if convert is unchanged else list(map(convert, values))

@@ -1,0 +1,84 @@
+"""Columns of a fixed length, as the server joins them and as they are read."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from common.errors import PermanentError
+from common.names import TableName
+from ingester.source import CapturedColumn
+from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.pages.joined import MOST, Joined, read_as
+from ingester.sqlserver.position import LogPosition
+from ingester.sqlserver.rows import RowReader
+from tests.fakes.ingester import lsn
+
+NUMBER, FLAG = CapturedColumn("a]%s", "bigint", 1), CapturedColumn("F", "bit", 2)
+TIME = CapturedColumn("T", "datetime2", 3, declared="datetime2(3)")
+
+
+def test_a_column_stands_behind_a_mark_and_has_as_many_bytes_when_it_is_null() -> None:
+    assert Joined([NUMBER, FLAG], decimals_as_numbers=False).selected == (
+        "ISNULL(0x00 + CONVERT(binary(8), ct.[a]]%s]), 0x010000000000000000) + "
+        "ISNULL(0x00 + CONVERT(binary(1), ct.[F]), 0x0100)"
+    )
+
+
+def test_values_are_taken_apart_and_nulls_with_them() -> None:
+    joined = Joined([NUMBER, FLAG, TIME], decimals_as_numbers=False)
+    time = bytes.fromhex("03E70300006D0100")
+    rows = [
+        struct.pack(">?q??", False, -(2**63), False, True) + b"\0" + time,
+        struct.pack(">?q??", True, 0, True, False) + b"\1" + bytes(8),
+        struct.pack(">?q??", False, 0, False, False) + b"\0" + time,
+    ]
+    assert joined.apart(rows) == [
+        [-(2**63), None, 0],
+        [True, None, False],
+        ["0002-01-01T00:00:00.999", None, "0002-01-01T00:00:00.999"],
+    ]
+
+
+@pytest.mark.parametrize("octets", [b"", bytes(10), bytes(12), None, "0"])
+def test_bytes_of_another_length_are_refused_and_never_guessed(octets: object) -> None:
+    """As a server would return them that masks the columns of a login without UNMASK."""
+    with pytest.raises(PermanentError, match="have a layout that DStream does not know"):
+        Joined([NUMBER, FLAG], decimals_as_numbers=False).apart([octets])
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "declared", "read"),
+    [
+        ("tinyint", "tinyint", "B"),
+        ("smallmoney", "smallmoney", "4s"),
+        ("time", "time(0)", "4s"),
+        ("time", "time(7)", "6s"),
+        ("datetime2", "datetime2(2)", "7s"),
+        ("datetimeoffset", "datetimeoffset(4)", "10s"),
+        ("datetime2", "", None),
+        ("float", "float", None),
+        ("datetime", "datetime", None),
+        ("binary", "binary(8)", None),
+        ("decimal", "decimal(9,4)", None),
+        ("nvarchar", "nvarchar(5)", None),
+    ],
+)
+def test_only_types_whose_values_have_a_length_of_their_own_are_joined(
+    sql_type: str, declared: str, read: str | None
+) -> None:
+    assert read_as(CapturedColumn("C", sql_type, 1, declared=declared)) == read
+
+
+def test_a_wide_table_has_more_than_one_joined_value_and_each_column_its_own() -> None:
+    columns = tuple(CapturedColumn(f"C{number}", "int", number + 1) for number in range(2 * MOST + 1))
+    table = ChangeTable("i", TableName("dbo", "T"), LogPosition.before(lsn(1)), columns, change_table="i_CT")
+    reader = RowReader(table, decimals_as_numbers=False, before_images=False)
+    assert len(reader.selected) == 3
+    values = [
+        b"".join(struct.pack(">?i", number == 3, number) for number in range(at, min(at + MOST, 2 * MOST + 1)))
+        for at in (0, MOST, 2 * MOST)
+    ]
+    found = reader._converted([[value] for value in values])
+    assert found == [(number,) if number != 3 else [None] for number in range(2 * MOST + 1)]
