@@ -71,9 +71,8 @@ def _day(value: object) -> object:
     return value.isoformat()
 
 
-TIME_BYTES = {0: 3, 1: 3, 2: 3, 3: 4, 4: 4, 5: 5, 6: 5, 7: 5}
+_TIME_BYTES = {0: 3, 1: 3, 2: 3, 3: 4, 4: 4, 5: 5, 6: 5, 7: 5}
 """Of a time of day, by its scale."""
-_TIME_BITS = {scale: size * 8 for scale, size in TIME_BYTES.items()}
 _DAY_BYTES = 3
 _OFFSET_BYTES = 2
 _DAY_SECONDS = 86_400
@@ -103,12 +102,12 @@ def _clock(ticks: int, scale: int) -> str:
     if not scale:
         return _second_of(ticks)
     seconds, fraction = divmod(ticks, _UNITS[scale])
-    return f"{_second_of(seconds)}.{fraction:0{scale}d}"
+    return f"{_second_of(seconds)}.{str(fraction).zfill(scale)}"
 
 
 def _scale_of(value: bytes, rest: int) -> int:
     """The first byte, if the time behind it has that scale's length; `rest`: the bytes behind that."""
-    if not value or TIME_BYTES.get(value[0]) != len(value) - 1 - rest:
+    if not value or _TIME_BYTES.get(value[0]) != len(value) - 1 - rest:
         raise another_layout("date or time")
     return value[0]
 
@@ -130,9 +129,8 @@ def _time(value: object) -> object:
 def _datetime2(value: object) -> object:
     assert isinstance(value, bytes)
     scale = _scale_of(value, _DAY_BYTES)
-    number = int.from_bytes(value, "little") >> 8
-    bits = _TIME_BITS[scale]
-    return f"{_date_of(number >> bits)}T{_clock(number & (1 << bits) - 1, scale)}"
+    ticks, days = int.from_bytes(value[1:-_DAY_BYTES], "little"), int.from_bytes(value[-_DAY_BYTES:], "little")
+    return f"{_date_of(days)}T{_clock(ticks, scale)}"
 
 
 def _datetimeoffset(value: object) -> object:
@@ -169,11 +167,16 @@ def _unicode(value: object) -> object:
         return orjson.Fragment(json.dumps(value.decode("utf-16-le", "surrogatepass")))
 
 
+_LEAST_MONEY = 5
+"""Digits: one in front of the point."""
+
+
 def _money(value: object) -> object:
     """From a number of ten-thousandths, its highest byte first."""
     assert isinstance(value, bytes)
-    number = int.from_bytes(value, "big", signed=True)
-    digits = f"{number:05d}" if number >= 0 else f"{number:06d}"
+    digits = str(int.from_bytes(value, "big", signed=True))
+    if len(digits) <= _LEAST_MONEY:
+        digits = digits.zfill(_LEAST_MONEY + digits.startswith("-"))
     return f"{digits[:-4]}.{digits[-4:]}"
 
 

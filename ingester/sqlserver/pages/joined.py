@@ -1,21 +1,22 @@
 """Columns whose values always have as many bytes: the server joins them into one value, and they are taken apart here. Pure.
 
 The driver takes more than a microsecond for each value of a row, however short it is. One that is NULL arrives as zeros behind a mark. Numbers have
-their highest byte first; `layouts.py` finds out whether a server has another order. Refuses types whose values the driver returns as they are needed
-and whose conversion to binary is not documented: float, real, and the older dates and times.
-https://learn.microsoft.com/sql/t-sql/data-types/binary-and-varbinary-transact-sql
+their highest byte first; `layouts.py` finds out whether a server has another order.
+
+Refuses dates and times: an ALTER COLUMN to another type or scale, which may come at any moment, must not make the statement fail, and a time
+does not fit into fewer bytes than it has. Refuses float and real, whose bytes no document shows.
+https://learn.microsoft.com/sql/t-sql/data-types/binary-and-varbinary-transact-sql (Converting binary and varbinary data)
 """
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
 from common.names import quote_name
 from ingester.source import CapturedColumn
-from ingester.sqlserver.values import TIME_BYTES, Convert, another_layout, projection, unchanged
+from ingester.sqlserver.values import Convert, another_layout, projection, unchanged
 
 MOST: Final = 24
 """Columns that are joined into one value: an expression of hundreds takes SQL Server long to compile, and thousands it refuses."""
@@ -23,22 +24,15 @@ MOST: Final = 24
 NUMBERS: Final = {"bit": "?", "tinyint": "B", "smallint": "h", "int": "i", "bigint": "q"}
 """By type, the letter with which struct reads it."""
 _OCTETS: Final = {"money": 8, "smallmoney": 4, "uniqueidentifier": 16}
-_BESIDE_A_TIME: Final = {"time": 1, "datetime2": 4, "datetimeoffset": 6}
-"""Bytes of the scale, the day and the offset from UTC."""
-_SCALE: Final = re.compile(r"\((\d)\)$")
+"""By type, how many bytes its conversion takes."""
 
 
 def read_as(column: CapturedColumn) -> str | None:
-    """The letters with which struct reads a column's bytes; None for one whose values have no length of their own, or none that is known."""
+    """The letters with which struct reads a column's bytes; None for a type that is read alone."""
     name = column.type
     if name in NUMBERS:
         return NUMBERS[name]
-    if name in _OCTETS:
-        return f"{_OCTETS[name]}s"
-    scale = _SCALE.search(column.declared)
-    if name not in _BESIDE_A_TIME or scale is None or int(scale[1]) not in TIME_BYTES:
-        return None
-    return f"{_BESIDE_A_TIME[name] + TIME_BYTES[int(scale[1])]}s"
+    return f"{_OCTETS[name]}s" if name in _OCTETS else None
 
 
 class Joined:

@@ -69,7 +69,8 @@ def binary(lowering: OperandLowering, node: exp.Expr, scope: Scope) -> Expr:
         joined = Expr(f"({left.sql} || {right.sql})", _concatenated(left.type, right.type))
         return lowering.labelled(joined, [left, right], "add")
     if symbol == "+" and groups == ("binary", "binary"):
-        return Expr(f"CAST({left.sql} || {right.sql} AS BLOB)", _concatenated(left.type, right.type))
+        joins = f"{_joins(left)} || {_joins(right)}"
+        return Expr(_blob(joins), _concatenated(left.type, right.type), joins=joins)
     if "date" in groups:
         return _date_arithmetic(lowering, symbol, left, right)
     left, right = _numbers(lowering, left, right, symbol)
@@ -85,6 +86,15 @@ def binary(lowering: OperandLowering, node: exp.Expr, scope: Scope) -> Expr:
     if symbol == "%" and family(kind) == "int":
         return _remainder(called, left, right)
     return called
+
+
+def _blob(joins: str) -> str:
+    return f"CAST({joins} AS BLOB)"
+
+
+def _joins(side: Expr) -> str:
+    """What SQLite joins, which it takes for text without a look inside; only the whole becomes a BLOB again."""
+    return side.joins if side.sql == _blob(side.joins) else side.sql
 
 
 def _remainder(called: Expr, left: Expr, right: Expr) -> Expr:

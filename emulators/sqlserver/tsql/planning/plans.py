@@ -30,6 +30,8 @@ class Expr:
     constant: Value = None
     strength: int = COERCIBLE
     conflict: Conflict | None = None
+    joins: str = ""
+    """Of bytes that were joined, if `sql` is still that: the SQL of all of them."""
 
     def read_as(self, sql: str, nullable: bool | None = None) -> Expr:
         """The same value read by other SQL, as a column of the query that yields it."""

@@ -293,6 +293,31 @@ def test_a_short_binary_is_padded_with_zeros_on_the_right(connection: Connection
     assert connection.value("SELECT CONVERT(binary(2), 0x010203)") == b"\x01\x02"
 
 
+@item(15, "documented")
+@pytest.mark.parametrize(
+    ("value", "octets"),
+    [
+        ("CAST(-2 AS smallint)", "FFFE"),
+        ("CAST(1 AS bit)", "01"),
+        ("-2", "FFFFFFFE"),
+        ("CAST(-2 AS bigint)", "FFFFFFFFFFFFFFFE"),
+        ("CAST(-0.0002 AS money)", "FFFFFFFFFFFFFFFE"),
+        ("CAST(126 AS numeric(10, 4))", "0A040001E0391300"),
+        ("CAST(-1 AS decimal(19, 6))", "1306000040420F00"),
+        ("CAST(1 AS float)", "3FF0000000000000"),
+        ("0x01 + CAST(NULL AS varbinary(1)) + 0x02", None),
+        ("0x00 + CONVERT(binary(2), 258) + (0xFF + 0x00)", "000102FF00"),
+    ],
+)
+def test_numbers_as_bytes(connection: Connection, value: str, octets: str | None) -> None:
+    """Numbers have their highest byte first, decimals their precision and scale in front.
+
+    Source: Microsoft, "binary and varbinary (Transact-SQL)"; for decimals Randolph West, "How SQL Server stores data types".
+    """
+    found = connection.value(f"SELECT CONVERT(varbinary(30), {value})")
+    assert found == (None if octets is None else bytes.fromhex(octets))
+
+
 EQUAL = {
     "int": ("7", "7"),
     "bigint": ("-1", "-1"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
+from decimal import Decimal
+from struct import Struct
 from typing import Any
 
 from emulators.sqlserver.codepages import encoder
@@ -32,6 +34,10 @@ def to_binary(source: SqlType, target: SqlType, style: int, assign: bool) -> Con
         return _from_date(source, limit, padded)
     numeric = kind == "int"
     as_bytes = _from_text(source, style) if kind == "string" else _MAKERS.get(source.name)
+    if kind == "exact" and as_bytes is None:
+        as_bytes = _of_decimals(source)
+    if as_bytes is not None and kind == "int" and limit == INT_SIZES[source.name]:
+        return as_bytes
 
     def run(value: Value) -> Value:
         if isinstance(value, bytes):
@@ -76,6 +82,20 @@ def _digits(text: str, source: SqlType, style: int) -> bytes:
         raise errors.converting(source.name, "varbinary") from None
 
 
+def _of_decimals(source: SqlType) -> Callable[[Any], bytes]:
+    """Precision, scale, a zero, whether it is positive, and the digits as a number of as many 4 bytes as it needs, the lowest first.
+    https://bornsql.ca/blog/how-sql-server-stores-data-types-integers-and-decimals/
+    """
+    precision, scale = source.precision or 18, source.scale or 0
+
+    def run(text: str) -> bytes:
+        number = int(f"{Decimal(text):.{scale}f}".replace(".", ""))
+        size = max(1, -(-number.bit_length() // 32)) * 4
+        return bytes((precision, scale, 0, number >= 0)) + abs(number).to_bytes(size, "little")
+
+    return run
+
+
 def _guid_bytes(text: Any) -> bytes:
     """The first three groups are numbers with the lowest byte first."""
     data = bytes.fromhex(text.replace("-", ""))
@@ -83,11 +103,13 @@ def _guid_bytes(text: Any) -> bytes:
 
 
 _MAKERS: dict[str, Callable[[Any], bytes]] = {
-    "tinyint": lambda number: number.to_bytes(INT_SIZES["tinyint"], "big"),
-    "bit": lambda number: number.to_bytes(INT_SIZES["bit"], "big"),
-    "smallint": lambda number: number.to_bytes(2, "big", signed=True),
-    "int": lambda number: number.to_bytes(4, "big", signed=True),
-    "bigint": lambda number: number.to_bytes(8, "big", signed=True),
+    "tinyint": Struct(">B").pack,
+    "bit": Struct(">B").pack,
+    "smallint": Struct(">h").pack,
+    "int": Struct(">i").pack,
+    "bigint": Struct(">q").pack,
+    "float": Struct(">d").pack,
+    "real": Struct(">f").pack,
     "uniqueidentifier": _guid_bytes,
     "money": lambda text: int(text.replace(".", "")).to_bytes(8, "big", signed=True),
     "smallmoney": lambda text: int(text.replace(".", "")).to_bytes(4, "big", signed=True),
