@@ -347,7 +347,7 @@ def play(ledger: Ledger, models: Sequence[Model], steps: Sequence[Step], kept: b
         model.rows = rows
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.tuples(COLUMNS, COLUMNS), HISTORIES, st.integers(2, 12))
 def test_what_was_committed_is_what_arrives(
     line: Line, columns: tuple[list[str], list[str]], history: list[tuple[list[Step], bool]], rows: int
@@ -355,7 +355,7 @@ def test_what_was_committed_is_what_arrives(
     check(line, columns, history, rows)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(COLUMNS, HISTORIES, st.integers(2, 6), st.tuples(st.integers(2, 4), st.integers(0, 2**16)))
 def test_each_keys_changes_arrive_in_order_through_parts_whose_workers_die(
     line: Line, columns: list[str], history: list[tuple[list[Step], bool]], rows: int, parts: tuple[int, int]

@@ -29,7 +29,7 @@ from tests.worlds.virtual.fanning import PACE, Direct, Router, Server
 from tests.worlds.virtual.sessions import Broker, Session, Waiting
 from tests.worlds.virtual.simulation import Simulation
 
-SEEDS, MANY_SEEDS, OF_A_TEST = 120, 5_000, 40
+SEEDS, MANY_SEEDS, OF_A_TEST = 40, 5_000, 40
 
 ROOM = 40
 SKIPPED = 300

@@ -24,7 +24,7 @@ from tests.worlds.virtual.database import Key
 from tests.worlds.virtual.ports import matches
 from tests.worlds.virtual.queue import Accepted, Consumer
 
-SEEDS, MANY_SEEDS, OF_A_TEST = 200, 20_000, 50
+SEEDS, MANY_SEEDS, OF_A_TEST = 100, 20_000, 50
 SMALLER = 80
 """How many smaller cases are tried when one has failed."""
 HELD_UP_SECONDS = 20.0
