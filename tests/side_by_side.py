@@ -1,8 +1,9 @@
 """`make test` and its like (`make test-outputs`, ...), and `make kubernetes`: all tests but the long forms, in runs side by side.
 
-Six at a time, the longest first.
+Six at a time, those first that take the most of a processor.
 
-More than half of the time goes into waiting for processes, locks and clocks; with more runs at once, tests wait for processors instead.
+On two cores all of it is as long as half of its processor time, and no run may take a third of that, or the others wait for it in the end. The
+servers that tests wait for take most of it, so that more runs at once gain nothing.
 A run takes what lies under its paths and is not another's, and one run takes `tests`: no test is in none, and none in two.
 """
 
@@ -25,8 +26,11 @@ _PRINTING = threading.Lock()
 Part = Sequence[str]
 """Folders and files that one run tests, in this order."""
 
-_PIPELINE, _BUS, _FAULTS = "tests/pipeline", "tests/contracts/bus", "tests/faults"
+_UNIT, _PIPELINE, _FAULTS, _BUS = "tests/unit", "tests/pipeline", "tests/faults", "tests/contracts/bus"
 _SOURCE, _LOCKS = "tests/contracts/source", "tests/contracts/locks"
+_CONSOLE = "tests/console"
+_SPARED = ("-p", "no:schemathesis", "-p", "no:anyio")
+"""Plugins that come with what only the console's tests use. Each run would load them, which takes most of a second."""
 _CONTRACTS = ("tests/emulators/sqlserver/contract", "tests/emulators/servicebus/contract")
 """What DStream needs of the real servers. The one over the SDK is the last of its run: the SDK forgets sockets of connections that were refused,
 and whichever test the collector finds them in would be blamed."""
@@ -38,23 +42,26 @@ def _in(folder: str, *names: str) -> Part:
 
 SUITES: Mapping[str, Sequence[Part]] = {
     "dstream": (
-        _in(_PIPELINE, "spark_cluster", "spark_start"),
-        ("tests",),
-        ("tests/unit", "tests/packaging", "tests/properties", "tests/scriptdom"),
-        _in(_FAULTS, "locks", "mute", "router_kills", "server_deaths"),
-        (_BUS,),
+        (_UNIT, "tests/packaging", "tests/scriptdom"),
         (_SOURCE,),
-        (*_in(_SOURCE, "identity", "locked", "mute_server"), _LOCKS, "tests/contracts/offsets"),
-        _in(_BUS, "many_topics", "provision", "router_faults"),
-        _in(_PIPELINE, "packs", "reload", "secrets", "server"),
+        ("tests",),
+        _in(_FAULTS, "locks", "mute", "router_kills", "server_deaths"),
+        _in(_PIPELINE, "spark_cluster", "spark_start"),
+        (_PIPELINE,),
+        (_FAULTS,),
+        (f"{_UNIT}/ingester", f"{_UNIT}/router"),
+        _in(_PIPELINE, "demo", "first_slices", "low_latency"),
         _in(_FAULTS, "ingester_kills", "router_soak", "snapshots", "throttled"),
+        _in(_PIPELINE, "packs", "reload", "secrets", "server"),
+        _in(_FAULTS, "executors", "machines"),
         _in(_BUS, "new_tables", "router", "workers"),
         _in(_PIPELINE, "hot_table", "identity", "oversize"),
+        (*_in(_SOURCE, "identity", "locked", "mute_server"), _LOCKS, "tests/contracts/offsets"),
         ("tests/contracts/check",),
-        (_FAULTS,),
-        _in(_BUS, "stops", "router_slow"),
+        _in(_BUS, "many_topics", "provision", "router_faults"),
+        (_BUS,),
         _in(_PIPELINE, "replicas", "stuck_jvm"),
-        _in(_FAULTS, "executors", "machines"),
+        _in(_BUS, "stops", "router_slow"),
     ),
     "outputs": (
         ("tests/outputs/equals",),  # the whole pipeline, with Spark and a node of OpenSearch
@@ -67,9 +74,9 @@ SUITES: Mapping[str, Sequence[Part]] = {
     ),
     "desk": (
         _in(_PIPELINE, "configuring", "pause", "tracing"),
-        ("tests/console/page",),
+        (f"{_CONSOLE}/page",),
         _in(_FAULTS, "dead_letters", "takeover_kills"),
-        ("tests/console",),
+        (_CONSOLE,),
         ("tests/contracts/browsing", "tests/contracts/dead_letters", "tests/contracts/operating"),
         _in(_BUS, "takeover"),
     ),
@@ -95,7 +102,8 @@ def main(suite: str, arguments: Sequence[str]) -> int:
 
 def _run(part: Part, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """One part; what it said comes in one piece when it has ended."""
-    command = [sys.executable, "-m", "pytest", "-m", "not soak", *arguments, *taken(part)]
+    plugins = [] if any(path.startswith(_CONSOLE) for path in part) else _SPARED
+    command = [sys.executable, "-m", "pytest", "-m", "not soak", *plugins, *arguments, *taken(part)]
     began = time.monotonic()
     ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     with _PRINTING:
