@@ -25,7 +25,7 @@ from emulators.sqlserver.tsql.planning.scopes import Scope
 from emulators.sqlserver.tsql.planning.special_calls import SPECIAL
 from emulators.sqlserver.tsql.reading.reader import RESERVED
 from emulators.sqlserver.tsql.reading.trees import described
-from emulators.sqlserver.tsql.values.calls import Call, register, strict
+from emulators.sqlserver.tsql.values.calls import Call, chained, register, strict
 from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import (
     INT,
@@ -38,6 +38,8 @@ from emulators.sqlserver.tsql.values.types import (
     merged,
 )
 
+_NESTED, _MOST_ARGUMENTS = 6, 90
+"""Calls in one another that are left as they are, and arguments of one call of SQLite's (limit 127)."""
 AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX", "STRING_AGG"))
 
 
@@ -52,6 +54,8 @@ class Expressions:
         self.databases: set[str] = set()
         self.grouped: Sequence[exp.Expr] | None = None
         """The GROUP BY expressions while a grouped query's items are lowered."""
+        self._calls: dict[str, tuple[tuple[tuple[int, int], ...], list[str]]] = {}
+        """By the SQL of a call: it and those in its first argument, the inner one first, and the SQL of all their arguments."""
         self.ungrouped = 8120
         """The error for other columns in the clause that is being lowered."""
 
@@ -110,8 +114,18 @@ class Expressions:
 
     def call(self, key: tuple[object, ...], make: Callable[[], Call], arguments: Sequence[Expr], kind: SqlType) -> Expr:
         number = register(key, make)
-        listed = "".join(f", {argument.sql}" for argument in arguments)
-        return Expr(f"fn({number}{listed})", kind)
+        own = [argument.sql for argument in arguments]
+        before, given = self._calls.get(own[0], ((), [])) if own else ((), [])
+        calls, listed = (*before, (number, len(own) - bool(before))), [*given, *own[bool(before) :]]
+        if len(listed) > _MOST_ARGUMENTS:
+            calls, listed = ((number, len(own)),), own
+        if len(calls) > _NESTED:
+            number, shown = register(("chain", calls), lambda: chained(calls)), listed
+        else:
+            shown = own
+        sql = f"fn({', '.join([str(number), *shown])})"
+        self._calls[sql] = calls, listed
+        return Expr(sql, kind)
 
     def cast(self, value: Expr, target: SqlType, style: int = 0) -> Expr:
         """CONVERT(target, value, style)."""

@@ -6,7 +6,7 @@ One SQLite function for all of them: what a call does depends on its T-SQL types
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from decimal import Decimal
 
 from emulators.sqlserver.results import SqlError, Value
@@ -106,6 +106,22 @@ def strict(run: Call) -> Call:
         return None if None in values else run(*values)
 
     return call
+
+
+def chained(calls: Sequence[tuple[int, int]]) -> Call:
+    """Calls in one another's first argument as one: `calls` are their ids, the inner one first, and how many arguments are each one's own.
+
+    SQLite's parser takes about twenty calls in one another, and sums of more terms are common."""
+    (first, count), rest = calls[0], calls[1:]
+
+    def run(*values: Value) -> Value:
+        value, at = CALLS[first](*values[:count]), count
+        for number, more in rest:
+            value = CALLS[number](value, *values[at : at + more])
+            at += more
+        return value
+
+    return run
 
 
 def checked_whole(name: str, low: int, high: int) -> Call:

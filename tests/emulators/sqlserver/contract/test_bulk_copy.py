@@ -195,6 +195,20 @@ def test_identities_are_given_and_null_becomes_the_default(database: Database, c
     assert database.rows("SELECT id, v, name FROM dbo.t ORDER BY id") == [(5, 1, "x"), (10, 3, "y")]
 
 
+@item(83, "measured")
+@pytest.mark.one_driver("pytds", "names whatever columns it is given")
+def test_an_identity_column_that_is_named_keeps_what_is_sent(database: Database, copy: Copy) -> None:
+    """INSERT BULK has no option for it: a client that wants numbers made leaves the column out. The next number is behind them.
+
+    Source: mssql-jdbc, SQLServerBulkCopy, which names the column for KeepIdentity, and does nothing else for it;
+    Microsoft, "INSERT (Transact-SQL)", the syntax of external tools.
+    """
+    database.run("CREATE TABLE dbo.t (id int IDENTITY(5, 5), name nvarchar(20) NULL)")
+    assert copy([(7, "x"), (30, "y")]) == 0
+    database.run("INSERT INTO dbo.t (name) VALUES (N'z')")
+    assert database.rows("SELECT id, name FROM dbo.t ORDER BY id") == [(7, "x"), (30, "y"), (35, "z")]
+
+
 @item(83, "documented")
 def test_with_fmtonly_a_query_has_columns_and_no_rows(table: Database) -> None:
     """Nothing is run while it is ON; it is OFF again behind sp_executesql.

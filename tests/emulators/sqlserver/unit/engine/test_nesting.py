@@ -49,3 +49,18 @@ def test_texts_that_run_texts_within_many_levels_end(client: Client) -> None:
     assert client.value("SELECT @@TRANCOUNT") == 1
     client.run("COMMIT")
     assert int(str(client.value("SELECT COUNT(*) FROM t"))) > 0
+
+
+@pytest.mark.parametrize("terms", [2, 7, 8, 30, 100, 200])
+def test_sums_and_functions_of_many_terms(client: Client, terms: int) -> None:
+    """Each step is computed as if it stood alone: types, NULL and errors."""
+    client.run(
+        "CREATE TABLE t (a int, n numeric(9, 1), s varchar(400)) INSERT t VALUES (1, 0.5, 'abc'), (NULL, NULL, NULL)"
+    )
+    assert client.rows(f"SELECT {' + '.join(['a'] * terms)} FROM t ORDER BY a DESC") == [(terms,), (None,)]
+    mixed = " + ".join("an"[i % 2] for i in range(terms))
+    assert client.rows(f"SELECT ({mixed}) * 2 FROM t WHERE a = 1")[0][0] is not None
+    levels = min(terms, 30)
+    replaced = "REPLACE(" * levels + "s" + ", 'a', 'aa')" * min(levels, 7) + ", 'x', 'y')" * (levels - min(levels, 7))
+    assert client.rows(f"SELECT LEN({replaced}) FROM t WHERE a = 1") == [(2 ** min(terms, 7) + 2,)]
+    assert client.error(f"SELECT {' + '.join(['a'] * terms)} + 2147483647 FROM t")[0] == 8115
