@@ -12,6 +12,9 @@ from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
 
+_LASTING = frozenset({"dbo", "guest", "sys", "INFORMATION_SCHEMA"})
+"""Schemas of every database, which nobody drops."""
+
 
 class Definer(TableAlterations):
     """DDL of one statement in one database."""
@@ -61,7 +64,11 @@ class Definer(TableAlterations):
                 return
             text = f"Cannot drop the schema '{ddl.name}', because it does not exist or you do not have permission."
             raise SqlError(15151, text, 16)
-        user = next((e.table.name for e in self.catalog.tables.values() if e.table.schema == schema), None)
+        if schema in _LASTING:
+            raise SqlError(15150, f"Cannot drop the schema '{schema}'.", 16)
+        tables = [entry.table.name for entry in self.catalog.tables.values() if entry.table.schema == schema]
+        views = [view.name for view in self.catalog.views.values() if view.schema == schema]
+        user = next(iter((*tables, *views)), None)
         if user is not None:
             text = f"Cannot drop schema '{schema}' because it is being referenced by object '{user}'."
             raise SqlError(3729, text, 16)

@@ -54,6 +54,23 @@ def test_principals_members_and_permissions(client: Client) -> None:
     ]
 
 
+def test_a_schema_goes_when_nothing_is_in_it(client: Client) -> None:
+    """https://learn.microsoft.com/sql/t-sql/statements/drop-schema-transact-sql: "The schema that is being dropped must not contain any
+    objects"; those of every database stay."""
+    client.run("CREATE SCHEMA shop")
+    client.run("CREATE TABLE shop.t (id int)")
+    assert client.error("DROP SCHEMA shop")[0] == 3729
+    client.run("DROP TABLE shop.t")
+    client.run("CREATE VIEW shop.v AS SELECT 1 AS one")
+    assert client.error("DROP SCHEMA shop")[0] == 3729
+    client.run("DROP VIEW shop.v")
+    client.run("DROP SCHEMA shop")
+    assert client.rows("SELECT 1 FROM sys.schemas WHERE name = 'shop'") == []
+    client.run("DROP SCHEMA IF EXISTS shop")
+    assert client.error("DROP SCHEMA shop")[0] == 15151
+    assert client.error("DROP SCHEMA dbo") == (15150, "Cannot drop the schema 'dbo'.")
+
+
 def test_partitions_count_rows(client: Client) -> None:
     client.run(_TABLE)
     assert client.rows(
