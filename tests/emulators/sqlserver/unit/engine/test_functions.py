@@ -23,6 +23,9 @@ STRINGS = [
     ("CONCAT_WS(NULL, 'a', 'b')", "ab"),
     ("REVERSE('abc')", "cba"),
     ("SPACE(3) + 'x'", "   x"),
+    ("LEFT('abcdefg', 2)", "ab"),
+    ("RIGHT('abcdefg', 2)", "fg"),
+    ("RIGHT('abc', 0)", ""),
     ("ASCII('A')", 65),
     ("CHAR(65)", "A"),
     ("UNICODE(N'Å')", 197),
@@ -37,6 +40,8 @@ STRINGS = [
     ("STR(123.45, 6, 1)", " 123.5"),
 ]
 NUMBERS = [
+    ("CAST(1 AS float) / 4", 0.25),
+    ("-CAST(2.5 AS float)", -2.5),
     ("FLOOR(-1.5)", "-2"),
     ("CEILING(1.2)", "2"),
     ("ROUND(123.456, 1)", "123.500"),
@@ -49,6 +54,10 @@ NUMBERS = [
     ("ISNUMERIC(NULL)", 0),
 ]
 DATES = [
+    (
+        "SWITCHOFFSET(CAST('1998-09-20 07:45:50.7134500 -05:00' AS datetimeoffset), '-08:00')",
+        "1998-09-20 04:45:50.7134500 -08:00",
+    ),
     ("EOMONTH('2024-02-03')", "2024-02-29"),
     ("EOMONTH('2024-01-31', 1)", "2024-02-29"),
     ("DATENAME(month, '2024-02-03')", "February"),
