@@ -29,6 +29,12 @@ def tls() -> TlsSettings:
     return TlsSettings.self_made()
 
 
+@pytest.fixture(scope="module")
+def stranger() -> TlsSettings:
+    """Of another authority. It is made before a client connects: a slow machine takes longer for it than a handshake may."""
+    return TlsSettings.self_made()
+
+
 @pytest.fixture
 def engine() -> ScriptedEngine:
     engine = ScriptedEngine()
@@ -72,10 +78,9 @@ def test_full_encryption_verifies_against_the_authority_and_lasts(
         assert len(client.message()) > 50_000
 
 
-def test_an_authority_that_did_not_sign_the_certificate_is_not_convinced(client: Client) -> None:
-    other = TlsSettings.self_made()
+def test_an_authority_that_did_not_sign_the_certificate_is_not_convinced(stranger: TlsSettings, client: Client) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
-        client.encrypt(other.authority, ON)
+        client.encrypt(stranger.authority, ON)
 
 
 def test_a_host_that_the_certificate_does_not_name_is_not_convinced(client: Client, tls: TlsSettings) -> None:
