@@ -109,7 +109,7 @@ def ingest(login: Login) -> set[str]:
 
 
 class _Application:
-    """Whoever writes to the tables. `texts`: its statements."""
+    """An application that writes to the tables. `texts`: the statements that it has sent."""
 
     def __init__(self, login: Login) -> None:
         self._connection = login.connect()

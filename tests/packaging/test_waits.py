@@ -1,6 +1,7 @@
-"""Waits that may never end. One has a deadline that is none: up to Python 3.12 `SimpleQueue.get(timeout=...)` waits for ever after a signal whose
-handler takes longer
-than the rest of the timeout (the rest is negative then, which means no limit). `queue.Queue` computes it rightly.
+"""Waits that may never end.
+
+Up to Python 3.12 `SimpleQueue.get(timeout=...)` waits for ever after a signal whose handler takes longer than the rest of the timeout: the rest is
+negative then, and means no limit. `queue.Queue` computes it rightly.
 """
 
 from __future__ import annotations

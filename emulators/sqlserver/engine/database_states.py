@@ -37,7 +37,7 @@ class Sessions(Protocol):
 
 
 class DatabaseStates:
-    """`guard`: held by whoever lets a session in, so that none comes in while a database changes."""
+    """The states of a server's databases. No session enters a database without `guard`, so none enters while a database changes."""
 
     def __init__(self, server: Sessions, guard: AbstractContextManager[object]) -> None:
         self._server = server

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from ingester.sqlserver.position import LogPosition, Lsn
 
 LocalTimes = Sequence[tuple[bytes, str | None]]
-"""Of each transaction its LSN, and when it was committed in the server's local time; none for one that cleanup has removed since."""
+"""Each transaction's LSN and commit time, in the server's local time. A transaction that cleanup has removed since is missing."""
 
 
 def of_rows(positions: Sequence[LogPosition], told: LocalTimes, utc: Mapping[str, str]) -> list[str | None]:
-    """Of rows at these positions. `utc`: of each local time. None for a transaction that is not told of."""
+    """When each row's transaction was committed, in UTC; None for a transaction that `told` lacks.
+
+    `positions`: the rows' own. `utc`: what each local time is in UTC.
+    """
     times = {lsn: utc[time] for lsn, time in told if time is not None}
     return [times.get(position.lsn.value) for position in positions]
 

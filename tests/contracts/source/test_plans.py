@@ -221,7 +221,8 @@ def _ways_through(engine: SqlEngine, database: str, table: str, plans: list[Plan
 
 _TEXT, _VALUE = r"N'((?:[^']|'')*)'", r"(?:N'(?:[^']|'')*'|0x[0-9a-f]*|-?\d+|NULL|@\w+ OUTPUT)"
 _CALL = re.compile(rf"EXEC sys\.sp_executesql {_TEXT}(?:, {_TEXT}(?:, {_VALUE})*)?")
-_LITERAL = re.compile(r"0x[0-9a-fA-F]{2,}")
+_LITERAL = re.compile(r"0x(?!0[01]0*\b)[0-9a-fA-F]{2,}")
+"""Beside the marks in front of joined columns, and the zeros of a NULL."""
 
 
 @contextmanager

@@ -116,4 +116,4 @@ def _leave(session: StatementSession, database: StoredDatabase) -> Iterator[Even
     session.use(master)
     yield DatabaseChanged(master.name, database.name, master.collation, database.collation)
     text = "Failed to restart the current database. The current database is switched to master."
-    yield Info(5068, text)  # its severity is 10, which clients are told as 0
+    yield Info(5068, text)  # a message of severity 10 reaches clients as severity 0
