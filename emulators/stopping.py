@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end an emulator that runs as a program. Waits for nothing."""
+"""SIGTERM and SIGINT end an emulator that runs as a program."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
+
+_STEP: Final = 1.0
 
 
 @contextmanager
@@ -22,3 +25,9 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def wait_for(stop: threading.Event) -> None:
+    """Wait until `stop` is set, in steps: a signal that comes just before a wait does not interrupt it, and is seen at its end."""
+    while not stop.wait(_STEP):
+        pass

@@ -19,7 +19,7 @@ from emulators.servicebus.faults import catalogue
 from emulators.servicebus.faults.injection import Fault
 from emulators.servicebus.file_limit import raise_file_limit
 from emulators.standard_input import watch_standard_input
-from emulators.stopping import stopped_by_signals
+from emulators.stopping import stopped_by_signals, wait_for
 
 from .server import EventHubsEmulator
 
@@ -89,8 +89,7 @@ def _serve(options: argparse.Namespace, stop: threading.Event) -> int:
             for fault in options.fault:
                 injected.enter_context(emulator.inject(fault))
             print(_announcement(emulator, options), flush=True)
-            while not stop.wait(1):  # a signal that comes just before a wait is seen at its end
-                pass
+            wait_for(stop)
     return 1 if failures else 0
 
 

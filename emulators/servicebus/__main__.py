@@ -19,7 +19,7 @@ from pathlib import Path
 
 from emulators.certificates import TlsSettings
 from emulators.standard_input import watch_standard_input
-from emulators.stopping import stopped_by_signals
+from emulators.stopping import stopped_by_signals, wait_for
 
 from .description import InvalidEntity
 from .faults import catalogue
@@ -98,8 +98,7 @@ def _serve(options: argparse.Namespace, asked: Sequence[Asked], stop: threading.
             for fault in options.fault:
                 injected.enter_context(emulator.inject(fault))
             print(_announcement(emulator, options), flush=True)
-            while not stop.wait(1):  # a signal that comes just before a wait is seen at its end
-                pass
+            wait_for(stop)
     return 1 if failures else 0
 
 

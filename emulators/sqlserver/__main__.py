@@ -18,6 +18,7 @@ from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
 from emulators.standard_input import watch_standard_input
+from emulators.stopping import wait_for
 
 _STOP_STEP = 0.1
 
@@ -126,8 +127,7 @@ def serve(server: SqlServerEmulator, arguments: argparse.Namespace, stop: thread
     with ExitStack() as injected:
         for each in arguments.fault:
             injected.enter_context(server.inject(each))
-        while not stop.wait(1):  # a signal that comes just before a wait is seen at its end
-            pass
+        wait_for(stop)
 
 
 def encryption(arguments: argparse.Namespace) -> TlsSettings | None:

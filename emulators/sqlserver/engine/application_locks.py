@@ -8,11 +8,10 @@ Source: https://learn.microsoft.com/sql/relational-databases/system-stored-proce
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 
 from emulators.sqlserver import turns
-from emulators.sqlserver.engine.locks import CANCEL_CHECK, Cancelled
+from emulators.sqlserver.engine.locks import Cancelled, Patience
 from emulators.sqlserver.results import Cancel
 
 _SIMPLE = {
@@ -81,21 +80,17 @@ class ApplicationLocks:
         self, owner: Owner, resource: Resource, mode: str, timeout: float | None, cancelled: Cancel
     ) -> int | None:
         """0 when the lock was free, 1 after waiting; None when `timeout` seconds did not do (None: no end). Raises Cancelled."""
-        look = time.monotonic() + CANCEL_CHECK  # by the clock: where much is released, no wait lasts as long
-        deadline = None if timeout is None else time.monotonic() + timeout
+        patience = Patience(timeout)
         waited = 0
         with self._changed:
             while not self._free(owner, resource, mode):
-                now = time.monotonic()
-                if now >= look:
-                    look = now + CANCEL_CHECK
-                    if cancelled():
-                        raise Cancelled
-                if deadline is not None and now >= deadline:
+                if patience.looks_up() and cancelled():
+                    raise Cancelled
+                if patience.over():
                     return None
                 waited = 1
                 turns.give_up()
-                self._changed.wait((look if deadline is None else min(look, deadline)) - now)
+                self._changed.wait(patience.left())
             holds = self._holds.setdefault(resource, {})
             held = holds.setdefault(owner, _Hold(frozenset(), 0))
             held.parts = _joined(held.parts | _SIMPLE[mode])

@@ -7,6 +7,7 @@ Source: https://learn.microsoft.com/sql/relational-databases/sql-server-transact
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -24,6 +25,33 @@ Blockers = Callable[[], Collection[object]]
 
 class Cancelled(Exception):
     """The client sent an ATTENTION or went away while a statement waited."""
+
+
+class Patience:
+    """How long to wait for a condition at once: until the next look at whether the client has gone, or the end of the wait.
+
+    By the clock: where much is released, the condition is notified so often that no wait of it lasts until its timeout.
+    """
+
+    def __init__(self, timeout: float | None) -> None:
+        """`timeout`: seconds, None without end."""
+        now = time.monotonic()
+        self._look = now + CANCEL_CHECK
+        self._end = math.inf if timeout is None else now + timeout
+
+    def looks_up(self) -> bool:
+        """Whether it is time for a look; the next one comes CANCEL_CHECK seconds later."""
+        now = time.monotonic()
+        if now < self._look:
+            return False
+        self._look = now + CANCEL_CHECK
+        return True
+
+    def over(self) -> bool:
+        return time.monotonic() >= self._end
+
+    def left(self) -> float:
+        return max(0.0, min(self._look, self._end) - time.monotonic())
 
 
 @runtime_checkable
@@ -119,22 +147,19 @@ class WriterLock:
     def _wait_while(self, owner: object, blockers: Blockers, timeout: float | None, cancelled: Cancel) -> None:
         if not blockers():
             return
-        look = time.monotonic() + CANCEL_CHECK  # by the clock: where much is released, no wait lasts as long
-        deadline = None if timeout is None else time.monotonic() + timeout
+        patience = Patience(timeout)
         _waits.begin(owner, blockers)
         try:
             while blockers():
-                now = time.monotonic()
-                if now >= look:
-                    look = now + CANCEL_CHECK
+                if patience.looks_up():
                     if cancelled():
                         raise Cancelled
                     if _waits.gives_up(owner):
                         raise deadlock_victim(owner.session_id if isinstance(owner, Victim) else 0)
-                if deadline is not None and now >= deadline:
+                if patience.over():
                     raise lock_timeout()
                 turns.give_up()
-                self._changed.wait((look if deadline is None else min(look, deadline)) - now)
+                self._changed.wait(patience.left())
         finally:
             _waits.end(owner)
 

@@ -265,6 +265,14 @@ def object_exists(name: str) -> SqlError:
     return SqlError(2714, f"There is already an object named '{name}' in the database.", 16, 6)
 
 
+def cannot_alter_database(name: str) -> SqlError:
+    text = (
+        f"User does not have permission to alter database '{name}', the database does not exist, or the database is not in "
+        "a state that allows access checks."
+    )
+    return SqlError(5011, text, 14, 5)
+
+
 def cannot_drop(kind: str, name: str) -> SqlError:
     text = f"Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."
     return SqlError(3701, text, 11, 5)

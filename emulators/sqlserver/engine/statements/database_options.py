@@ -47,11 +47,7 @@ def alter_database(session: StatementSession, statement: df.AlterDatabase) -> It
         raise SqlError(226, "ALTER DATABASE statement not allowed within multi-statement transaction.", 16, 6)
     database = session.engine.find(statement.name or session.database)
     if database is None:
-        text = (
-            f"User does not have permission to alter database '{statement.name}', the database does not exist, or the "
-            "database is not in a state that allows access checks."
-        )
-        raise SqlError(5011, text, 14, 5)
+        raise errors.cannot_alter_database(statement.name)
     try:
         _option(session, database, statement)
     except SqlError as error:

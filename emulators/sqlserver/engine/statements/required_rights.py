@@ -10,6 +10,7 @@ from emulators.sqlserver.engine.rights import DatabaseRights, denied_in_database
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
 from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.statements import Name, Statement
@@ -88,8 +89,7 @@ def _check_alter(session: StatementSession, statement: df.AlterDatabase) -> None
     """
     database = session.engine.find(statement.name or session.database)
     if database is not None and not _owns(session.rights(database)):
-        text = f"User does not have permission to alter database '{statement.name}', the database does not exist, or the database is not in a state that allows access checks."  # noqa: E501
-        raise SqlError(5011, text, 14)
+        raise errors.cannot_alter_database(statement.name)
 
 
 def _owns(rights: DatabaseRights) -> bool:
