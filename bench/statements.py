@@ -27,7 +27,7 @@ from bench.ingestion.ground import COLUMNS, sql_address
 from common.names import TableName
 from dstream.emulators import Login
 from ingester.source import PageQuery, ProbeRequest
-from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.connection import END, Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 
@@ -147,6 +147,7 @@ _APPLICATION: Final[dict[str, Text]] = {
 
 def shape(text: str) -> str:
     """The same for texts that differ in their values and tables alone. Of sp_executesql it is the text inside: its values follow it."""
+    text = text.replace(END, "")
     inner = _INNER.search(text)
     return " ".join((inner[1] if inner else re.sub(r"Orders\d", "Orders", _LITERAL.sub("?", text))).split())
 

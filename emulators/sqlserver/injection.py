@@ -54,6 +54,10 @@ class SentOn(Exception):
         self.host, self.port = host, port
 
 
+class BrokenOff(Exception):
+    """The session was killed while its answer was under way: no error tells of it, only the answer's last token."""
+
+
 class Server(Protocol):
     """What a fault may do to a server beyond its hooks."""
 
@@ -80,6 +84,10 @@ class Fault:
     def statement(self, text: str, session: Session, cancelled: Cancel) -> Iterator[Event]:
         """A batch, statement or procedure (then its name) is about to run: wait, say something, or raise SqlError instead."""
         return iter(())
+
+    def answer(self, text: str, events: Iterator[Event]) -> Iterator[Event]:
+        """What a batch, statement or procedure answers, or less of it. Raises BrokenOff, also from a row."""
+        return events
 
     def finished(self) -> None:
         """A batch, statement or procedure ended without an error."""
@@ -198,6 +206,8 @@ class FaultySession:
             if cancelled():
                 return
         self._about_to_run(text)
+        for fault in self._faults.active:
+            events = fault.answer(text, events)
         yield from events
         for fault in self._faults.active:
             fault.finished()

@@ -1,6 +1,10 @@
 """A connection to SQL Server for polling: statements, their deadlines, and the meaning of their errors.
 
 Connections are in autocommit: an open read transaction would block sp_cdc_disable_table and hold the log.
+
+Every batch has a last result set of ours. A server that kills a session may end its answer with a DONE token that reports
+an error, and say nothing of it; the driver takes such an answer for a whole one. Without the last result set it is not.
+https://github.com/microsoft/mssql-jdbc/issues/1846 (MS-TDS 2.2.7.6, DONE_ERROR)
 """
 
 from __future__ import annotations
@@ -15,12 +19,16 @@ import pymssql
 from common.errors import ConnectionLost, DStreamError, PermanentError, Stopped, TransientError
 from common.sqladdress import SqlAddress
 from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
-from ingester.sqlserver.literals import batch, rendered
+from ingester.sqlserver.literals import batch, in_its_scope, rendered
 from ingester.sqlserver.login.opening import PATIENT, QUERY_TIMEOUT, Login
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.waiting import Patience, Wire, patient, wait
 
 pymssql.set_wait_callback(wait)
+
+_END_NAME = "__$end"
+END = in_its_scope(f"SELECT 1 AS [{_END_NAME}]")
+"""The last statement of every batch. In a call of its own: a batch of nothing but calls has no plan to be kept, whatever its values."""
 
 Fetch = Callable[[Callable[[tuple[Any, ...]], bool]], tuple[list[tuple[Any, ...]], bool]]
 
@@ -73,11 +81,8 @@ class Connection:
 
     def _result_sets(self, text: str, within: float | None = None) -> list[list[tuple[Any, ...]]]:
         with self._cursor(within) as cursor:
-            cursor.execute(text)
-            found = [cursor.fetchall()] if cursor.description else []
-            while cursor.nextset():
-                found.append(cursor.fetchall())
-            return found
+            cursor.execute(_with_end(text))
+            return [found.fetchall() for found in self._sets(cursor)]
 
     def rows_until(
         self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool] | None
@@ -90,16 +95,14 @@ class Connection:
         if enough is None:
             return self._result_sets(rendered(sql, parameters)), True
         with self._cursor() as cursor:
-            cursor.execute(rendered(sql, parameters))
+            cursor.execute(_with_end(rendered(sql, parameters)))
             found: list[list[tuple[Any, ...]]] = []
-            more = cursor.description is not None or cursor.nextset()
-            while more:
+            for each in self._sets(cursor):
                 found.append(rows := [])
-                while (row := cursor.fetchone()) is not None:
+                while (row := each.fetchone()) is not None:
                     rows.append(row)
                     if enough(row):
                         return found, False
-                more = cursor.nextset()
             return found, True
 
     @contextmanager
@@ -109,29 +112,32 @@ class Connection:
         Each call has a deadline of its own; the rows of all result sets follow each other. Nothing else may be asked meanwhile.
         Leaving the context before the end closes the connection, which ends the statement at the server.
         """
-        cursor: Any = None
+        sets: Iterator[Any] | None = None
+        current: Any = None
         over = False
 
         def more(enough: Callable[[tuple[Any, ...]], bool]) -> tuple[list[tuple[Any, ...]], bool]:
-            nonlocal cursor, over
+            nonlocal sets, current, over
             with self._deadline() as connection:
-                if cursor is None:
+                if sets is None:
                     cursor = connection.cursor()
-                    cursor.execute(rendered(sql, parameters))
+                    cursor.execute(_with_end(rendered(sql, parameters)))
+                    sets = self._sets(cursor)
+                    current = next(sets, None)
                 rows: list[tuple[Any, ...]] = []
-                while True:
-                    while cursor.description is not None and (row := cursor.fetchone()) is not None:
+                while current is not None:
+                    while (row := current.fetchone()) is not None:
                         rows.append(row)
                         if enough(row):
                             return rows, False
-                    if not cursor.nextset():
-                        over = True
-                        return rows, True
+                    current = next(sets, None)
+                over = True
+                return rows, True
 
         try:
             yield more
         finally:
-            if cursor is not None and not over:
+            if sets is not None and not over:
                 self.close()
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
@@ -181,6 +187,23 @@ class Connection:
                 self.close()
             raise translated from error
 
+    def _sets(self, cursor: Any) -> Iterator[Any]:
+        """The cursor at each result set of an answer. Raises ConnectionLost if the answer has not come to its end."""
+        more = cursor.description is not None or cursor.nextset()
+        while more:
+            if cursor.description[0][0] == _END_NAME:
+                cursor.fetchall()
+                while cursor.nextset():
+                    cursor.fetchall()
+                return
+            yield cursor
+            more = cursor.nextset()
+        self.close()
+        raise ConnectionLost(
+            f"SQL Server {self._login.where}: the answer ended in the middle, and no error was sent with it",
+            hint="the session was probably killed, the server's error log tells; nothing is lost, it is asked again",
+        )
+
     def _opened(self) -> Any:
         if self._connection is None:
             self._connection = self._login.open(proven=self._proven)
@@ -190,6 +213,11 @@ class Connection:
     def translate(self, error: pymssql.Error) -> DStreamError:
         """The project's error for the driver's `error` of a statement."""
         return meaning(*number_and_text(error), f"SQL Server {self._login.where}")
+
+
+def _with_end(text: str) -> str:
+    """A batch whose end can be told from a break. On a line of its own: a user's condition may end in a comment."""
+    return f"{text}\n;{END}"
 
 
 def is_error(error: BaseException, number: int) -> bool:

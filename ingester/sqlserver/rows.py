@@ -17,6 +17,7 @@ from ingester.change import Change, Operation
 from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.pages.at_once import converted_or_null
 from ingester.sqlserver.pages.joined import MOST, Joined, read_as
 from ingester.sqlserver.pages.meter import widest
 from ingester.sqlserver.pages.place import mask_of
@@ -55,6 +56,7 @@ class RowReader:
         self._unread = [column for column in instance.columns if column.name not in self._names]
         self._joined: list[tuple[list[int], Joined]] = []
         self._alone: list[tuple[int, Convert]] = []
+        self.beside = ""
         self.selected: list[str] = []
         self._select(decimals_as_numbers=decimals_as_numbers)
         key = [(column.key_ordinal, index) for index, column in enumerate(self._columns) if column.key_ordinal]
@@ -70,13 +72,19 @@ class RowReader:
         self._unread_missing = lru_cache(_MASKS)(self._missing_of_unread)
 
     def _select(self, *, decimals_as_numbers: bool) -> None:
-        """Decide how each column is read: first those that are joined, and behind them the others. Raises PermanentError."""
+        """Decide how each column is read: first those that are joined, beside a row's place as many as one value may have, and
+        behind them the others. Raises PermanentError."""
         together = [index for index, column in enumerate(self._columns) if read_as(column) is not None]
         for begin in range(0, len(together), MOST):
             some = together[begin : begin + MOST]
-            joined = Joined([self._columns[index] for index in some], decimals_as_numbers=decimals_as_numbers)
+            columns = [self._columns[index] for index in some]
+            joined = Joined(columns, decimals_as_numbers=decimals_as_numbers, place=not begin)
             self._joined.append((some, joined))
-            self.selected.append(f"{joined.selected} AS [__$joined{begin}]")
+            if not begin:
+                self.beside = joined.selected
+            else:
+                self.selected.append(f"{joined.selected} AS [__$joined{begin}]")
+        self._beside_octets = self._joined[0][1].octets if self._joined else 0
         for index, column in enumerate(self._columns):
             if index in together:
                 continue
@@ -105,17 +113,17 @@ class RowReader:
         if not rows:
             return []
         columns = list(zip(*rows, strict=True))
-        at_places, values = columns[0], self._converted(columns[1 : 1 + len(self.selected)])
+        at_places, values = columns[0], self._converted(columns[: 1 + len(self.selected)])
         names = self._names
         data = [dict(zip(names, row)) for row in _rows(values, len(rows))]  # noqa: B905 - a row has a value of each name
         keys = _rows([values[index] for index in self._key], len(rows))
         doubtful = self._unread or any(self._doubtful.values())
         table, name, version = self._instance.table, self._instance.name, self._version
-        found: list[Change] = []
+        beside, found = self._beside_octets, list[Change]()
         for number, (before_at, at) in enumerate(pairs):
             position = positions[at]
-            operation, mask = _OPERATIONS[position.operation], mask_of(at_places[at])
-            before_row = None if before_at is None else (mask_of(at_places[before_at]), data[before_at])
+            operation, mask = _OPERATIONS[position.operation], mask_of(at_places[at], beside)
+            before_row = None if before_at is None else (mask_of(at_places[before_at], beside), data[before_at])
             unavailable = self._unavailable(operation, mask, data[at], before_row) if doubtful else ()
             deleted = self._before_images and operation is Operation.DELETE
             before = before_row[1] if before_row is not None else data[at] if deleted else None
@@ -139,14 +147,13 @@ class RowReader:
         return found
 
     def _converted(self, values: Sequence[Sequence[object]]) -> list[Sequence[object]]:
-        """The columns' values, ready for JSON. `values`: of each that is `selected`."""
+        """The columns' values, ready for JSON. `values`: the rows' places, and of each that is `selected`."""
         ready: list[Sequence[object]] = [()] * len(self._columns)
         for (places, joined), found in zip(self._joined, values, strict=False):
             for index, of_one in zip(places, joined.apart(found), strict=True):
                 ready[index] = of_one
-        for (index, convert), found in zip(self._alone, values[len(self._joined) :], strict=True):
-            as_is = convert is unchanged
-            ready[index] = found if as_is else [None if value is None else convert(value) for value in found]
+        for (index, convert), found in zip(self._alone, values[max(1, len(self._joined)) :], strict=True):
+            ready[index] = found if convert is unchanged else converted_or_null(convert, found)
         return ready
 
     def _unavailable(

@@ -232,7 +232,8 @@ class SqlServerSource:
         # one more than requested, so that a before image at the end of the page is read with its after image
         limit = rows + 1 if before_images else rows
         numbered = self._places is not None and query.part is not None
-        wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, before_images, numbered)
+        window = after, in_the_log(query.upto)
+        wanted = RowsQuery(instance, reader.selected, *window, limit, before_images, numbered, reader.beside)
         try:
             # counted before the low watermark is read, which shows whether cleanup removed any
             before = 0 if self._places is None else self._before(self._places, instance, after)

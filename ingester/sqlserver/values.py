@@ -80,7 +80,7 @@ _CACHED = 4096
 
 
 @lru_cache(_CACHED)
-def _date_of(days: int) -> str:
+def date_of(days: int) -> str:
     try:
         return date.fromordinal(days + 1).isoformat()
     except (ValueError, OverflowError):
@@ -88,7 +88,7 @@ def _date_of(days: int) -> str:
 
 
 @lru_cache(_CACHED)
-def _second_of(seconds: int) -> str:
+def second_of(seconds: int) -> str:
     if seconds >= _DAY_SECONDS:
         raise another_layout("time of day")
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -100,9 +100,9 @@ _UNITS = tuple(10**scale for scale in range(8))
 def _clock(ticks: int, scale: int) -> str:
     """`ticks` of 10**-scale seconds since midnight."""
     if not scale:
-        return _second_of(ticks)
+        return second_of(ticks)
     seconds, fraction = divmod(ticks, _UNITS[scale])
-    return f"{_second_of(seconds)}.{str(fraction).zfill(scale)}"
+    return f"{second_of(seconds)}.{str(fraction).zfill(scale)}"
 
 
 def _scale_of(value: bytes, rest: int) -> int:
@@ -126,11 +126,11 @@ def _time(value: object) -> object:
     return _clock(int.from_bytes(value[1:], "little"), scale)
 
 
-def _datetime2(value: object) -> object:
+def datetime2(value: object) -> object:
     assert isinstance(value, bytes)
     scale = _scale_of(value, _DAY_BYTES)
     ticks, days = int.from_bytes(value[1:-_DAY_BYTES], "little"), int.from_bytes(value[-_DAY_BYTES:], "little")
-    return f"{_date_of(days)}T{_clock(ticks, scale)}"
+    return f"{date_of(days)}T{_clock(ticks, scale)}"
 
 
 def _datetimeoffset(value: object) -> object:
@@ -141,7 +141,7 @@ def _datetimeoffset(value: object) -> object:
     ticks = int.from_bytes(value[1:-5], "little") + offset * 60 * _UNITS[scale]
     moved, ticks = divmod(ticks, _DAY_SECONDS * _UNITS[scale])
     hours, minutes = divmod(abs(offset), 60)
-    day = _date_of(int.from_bytes(value[-5:-2], "little") + moved)
+    day = date_of(int.from_bytes(value[-5:-2], "little") + moved)
     return f"{day}T{_clock(ticks, scale)}{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}"
 
 
@@ -150,7 +150,7 @@ def _base64(value: object) -> object:
     return base64.b64encode(value).decode("ascii")
 
 
-def _guid(value: object) -> object:
+def guid(value: object) -> object:
     """The first three groups are numbers with the lowest byte first."""
     assert isinstance(value, bytes)
     digits = (value[3::-1] + value[5:3:-1] + value[7:5:-1] + value[8:]).hex().upper()
@@ -223,14 +223,14 @@ PROJECTIONS: dict[str, Projection] = {
     "time": Projection("CONVERT(varbinary(6), {})", _time),
     "datetime": Projection("{}", _milliseconds),
     "smalldatetime": Projection("{}", _seconds),
-    "datetime2": Projection("CONVERT(varbinary(9), {})", _datetime2),
+    "datetime2": Projection("CONVERT(varbinary(9), {})", datetime2),
     "datetimeoffset": Projection("CONVERT(varbinary(11), {})", _datetimeoffset),
     "binary": _BINARY,
     "varbinary": _BINARY,
     "image": _BINARY,
     "timestamp": _BINARY,
     "rowversion": _BINARY,
-    "uniqueidentifier": Projection("CONVERT(binary(16), {})", _guid),
+    "uniqueidentifier": Projection("CONVERT(binary(16), {})", guid),
     "hierarchyid": _CLR,
     "geography": _CLR,
     "geometry": _CLR,

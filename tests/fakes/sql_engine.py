@@ -24,6 +24,9 @@ from emulators.sqlserver.results import (
 from emulators.sqlserver.results import Column as Column
 from emulators.sqlserver.sqltypes import SqlType
 
+_END = "\n;EXEC sys.sp_executesql N'SELECT 1 AS [__$end]'"
+"""Behind each batch of the product's connections."""
+
 Script = Callable[["ScriptedSession", Mapping[str, Parameter], Cancel], Iterator[Event]]
 Procedure = Callable[["ScriptedSession", Sequence[Parameter], Cancel], Iterator[Event]]
 
@@ -88,7 +91,10 @@ class ScriptedSession:
 
     def batch(self, sql: str, parameters: Mapping[str, Parameter], cancelled: Cancel) -> Iterator[Event]:
         text = sql.strip()
-        if text in self._engine.scripts:
+        if text.endswith(_END):
+            yield from self.batch(text.removesuffix(_END), parameters, cancelled)
+            yield rows_of({"__$end": SqlType("int")}, [(1,)])
+        elif text in self._engine.scripts:
             yield from self._engine.scripts[text](self, parameters, cancelled)
         elif text.upper().startswith("SET "):
             yield StatementDone()

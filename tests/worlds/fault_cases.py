@@ -68,6 +68,11 @@ class SqlStruck(SqlFault):
         if time.monotonic() - began > _NOTICEABLE:
             self.times += 1
 
+    def answer(self, text: str, events: Iterator[Event]) -> Iterator[Event]:
+        answered = self._inner.answer(text, events)
+        self.times += answered is not events
+        return answered
+
     def finished(self) -> None:
         self._inner.finished()
 
@@ -217,6 +222,7 @@ CASES: Sequence[Case] = (
     Case("sqlserver", f"answer_delayed:0.3,{OURS}"),
     Case("sqlserver", f"deadlock_victim:6,{OURS}"),
     Case("sqlserver", f"session_killed:4,{OURS}"),
+    Case("sqlserver", f"answer_broken_off:4,1,{OURS}"),
     Case("sqlserver", f"query_that_hangs:4,{OURS}"),
     Case("sqlserver", "server_restart:0,0.7"),
     Case("sqlserver", "login_refused_for:60,18401", relogin=True),

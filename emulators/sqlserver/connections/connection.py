@@ -15,7 +15,7 @@ from emulators.sqlserver import turns
 from emulators.sqlserver.connections.channel import Channel, Closed
 from emulators.sqlserver.connections.handshake import Handshake
 from emulators.sqlserver.connections.settings import Settings
-from emulators.sqlserver.injection import Stage
+from emulators.sqlserver.injection import BrokenOff, Stage
 from emulators.sqlserver.results import Engine, Event, ResultSet, Session, SqlError
 from emulators.sqlserver.wire import bulk_load, rpc, tokens, transactions
 from emulators.sqlserver.wire.errors import ProtocolError
@@ -151,6 +151,10 @@ class Connection:
             self._fatal = error.severity >= _FATAL
             if not self._channel.attention:
                 self._channel.write(response.fail(error))
+        except BrokenOff:
+            self._fatal = True
+            self._channel.write(response.cut_short())
+            return
         except (Closed, ProtocolError, OSError):
             raise
         except Exception as error:
@@ -158,7 +162,7 @@ class Connection:
             self._channel.write(response.fail(SqlError(50001, f"Defect of the emulator: {error!r}", 16)))
         if self._channel.attention:
             self._channel.may_fall_silent(Stage.ATTENTION)
-        self._channel.write(response.cancelled() if self._channel.attention else response.finish())
+        self._channel.write(response.cut_short() if self._channel.attention else response.finish())
 
     def _events(self, events: Iterator[Event], response: Response) -> None:
         write, cancelled = self._channel.write, self._channel.cancelled

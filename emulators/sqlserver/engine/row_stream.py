@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -9,23 +10,23 @@ from typing import Any
 
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, SqlError, Value
-from emulators.sqlserver.tsql.values.calls import Call
+from emulators.sqlserver.tsql.values.calls import CALLS
+from emulators.sqlserver.tsql.values.conversions.steps import step_of
 
 Row = Sequence[Value]
 _CHUNK = 64
+_CALLED = re.compile(r"\b([fg])(\d+)\(")
 
 
 class RowStream:
     """A result's rows, straight from the cursor. `settle` takes what nobody has read yet off the connection."""
 
-    def __init__(
-        self, link: Link, cursor: sqlite3.Cursor, cancelled: Cancel, later: Sequence[Sequence[Call]] = ()
-    ) -> None:
-        """`later`: what is still to be made of each column's values (`Plan.later`)."""
+    def __init__(self, link: Link, cursor: sqlite3.Cursor, cancelled: Cancel, later: tuple[str, ...] = ()) -> None:
+        """`later`: what is still to be made of each row (`Plan.later`)."""
         self._link = link
         self._cursor = cursor
         self._cancelled = cancelled
-        self._finish = _finisher(tuple(map(tuple, later))) if later else None
+        self._finish = _finisher(later) if later else None
         self._rest: list[Row] | None = None
         self._error: Exception | None = None
         self.total = 0
@@ -77,17 +78,14 @@ class RowStream:
 
 
 @lru_cache(maxsize=256)
-def _finisher(later: tuple[tuple[Call, ...], ...]) -> Callable[[list[Row]], list[Row]]:
+def _finisher(later: tuple[str, ...]) -> Callable[[list[Row]], list[Row]]:
     """Compiled, so that a row costs no more than its calls."""
+    cells = ", ".join(later)
     names: dict[str, Any] = {}
-    cells = []
-    for index, calls in enumerate(later):
-        cell = f"r[{index}]"
-        for number, call in enumerate(calls):
-            names[f"f{index}_{number}"] = call
-            cell = f"f{index}_{number}({cell})"
-        cells.append(cell)
-    source = f"def finish(rows):\n    return [({', '.join(cells)},) for r in rows]\n"
+    for kind, number in _CALLED.findall(cells):
+        call = CALLS[int(number)]
+        names[kind + number] = call if kind == "f" else step_of(call)
+    source = f"def finish(rows):\n    made = []\n    for r in rows:\n        made.append(({cells},))\n    return made\n"
     exec(compile(source, "<postponed functions>", "exec"), names)
     made: Callable[[list[Row]], list[Row]] = names["finish"]
 

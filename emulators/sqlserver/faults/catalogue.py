@@ -24,6 +24,7 @@ from emulators.sqlserver.faults.connections import (
     ServerRestart,
 )
 from emulators.sqlserver.faults.statements import (
+    AnswerBrokenOff,
     AnswerDelayed,
     DeadlockVictim,
     LockTimeout,
@@ -34,7 +35,7 @@ from emulators.sqlserver.faults.tables import TableLocked
 from emulators.sqlserver.injection import Fault
 
 __all__ = [
-    "NAMES", "AnswerDelayed", "CaptureFailing", "CaptureLagging", "CaptureStopped", "ChangeTableLocked", "ConnectionCutAfter",
+    "NAMES", "AnswerBrokenOff", "AnswerDelayed", "CaptureFailing", "CaptureLagging", "CaptureStopped", "ChangeTableLocked", "ConnectionCutAfter",
     "DeadlockVictim", "LockTimeout", "LogTimesLocked", "LoginRefusedFor", "LoginSentOn", "Mute", "QueryThatHangs", "ServerRestart",
     "SessionKilled", "TableLocked", "parse", "usage",
 ]  # fmt: skip
@@ -47,6 +48,7 @@ def _octets(text: str) -> int | None:
 NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "connection_cut_after": (ConnectionCutAfter, (int, int), "BYTES[,TIMES]"),
     "answer_delayed": (AnswerDelayed, (float, str), "SECONDS[,PATTERN]"),
+    "answer_broken_off": (AnswerBrokenOff, (int, int, str), "[TIMES[,ROWS[,PATTERN]]]"),
     "query_that_hangs": (QueryThatHangs, (int, str), "[TIMES[,PATTERN]]"),
     "mute": (Mute, (str, int, _octets, str), "STAGE[,TIMES[,OCTETS[,PATTERN]]]"),
     "deadlock_victim": (DeadlockVictim, (int, str), "[TIMES[,PATTERN]]"),

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from emulators.sqlserver import turns
 from emulators.sqlserver.faults.targets import ANY, Target
-from emulators.sqlserver.injection import Fault
-from emulators.sqlserver.results import Cancel, Event, Session, SqlError, TransactionChanged
+from emulators.sqlserver.injection import BrokenOff, Fault
+from emulators.sqlserver.results import Cancel, Event, ResultSet, Session, SqlError, TransactionChanged, Value
 
 _STEP = 0.02
 
@@ -92,6 +93,32 @@ class SessionKilled(Fault):
         if self._target.hit(text):
             raise SqlError(596, "Cannot continue the execution because the session is in the kill state.", 21)
         yield from ()
+
+
+class AnswerBrokenOff(Fault):
+    """A session killed while the next `times` statements that hold `pattern` are answered: after `rows` rows of a result set, no error's
+    text, only a last token with the bit for an error, and the connection ends.
+
+    What remains: nothing of the session's transaction. Most drivers take the answer for a whole one.
+    https://github.com/microsoft/mssql-jdbc/issues/1846
+    """
+
+    def __init__(self, times: int = 1, rows: int = 1, pattern: str = ANY) -> None:
+        self._target = Target(times, pattern)
+        self._rows = rows
+
+    def answer(self, text: str, events: Iterator[Event]) -> Iterator[Event]:
+        return self._broken_off(events) if self._target.hit(text) else events
+
+    def _broken_off(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
+            yield replace(event, rows=self._some(event.rows)) if isinstance(event, ResultSet) else event
+
+    def _some(self, rows: Iterable[Sequence[Value]]) -> Iterator[Sequence[Value]]:
+        for number, row in enumerate(rows, 1):
+            yield row
+            if number == self._rows:
+                raise BrokenOff
 
 
 class LockTimeout(Fault):

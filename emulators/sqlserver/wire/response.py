@@ -101,8 +101,9 @@ class Response:
             self._end(Status.FINAL, self._command)
         return out + self._release(last=True)
 
-    def cancelled(self) -> bytes:
-        """The last tokens of an answer cut short by an ATTENTION; its acknowledgement is a message of its own."""
+    def cut_short(self) -> bytes:
+        """The last tokens of an answer that ends in the middle: by an ATTENTION, whose acknowledgement is a message of its own, or
+        because the session was killed."""
         return self._release() + tokens.done(Done.DONEPROC if self._rpc else Done.DONE, self._inxact(Status.ERROR))
 
     def _notice(self, event: Event) -> bytes:

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from common.names import quote_name
 from ingester.source import CapturedColumn
+from ingester.sqlserver.pages.at_once import converted
+from ingester.sqlserver.pages.place import BEGINS_WITH
 from ingester.sqlserver.values import Convert, another_layout, projection, unchanged
 
 MOST: Final = 24
@@ -36,11 +38,13 @@ def read_as(column: CapturedColumn) -> str | None:
 
 
 class Joined:
-    """Columns for which `read_as` has an answer."""
+    """Columns for which `read_as` has an answer. `place`: they are part of a row's place, with other bytes on both sides."""
 
-    def __init__(self, columns: Sequence[CapturedColumn], *, decimals_as_numbers: bool) -> None:
+    def __init__(self, columns: Sequence[CapturedColumn], *, decimals_as_numbers: bool, place: bool = False) -> None:
         letters = [read_as(column) or "" for column in columns]
-        self._unpack = struct.Struct(">" + "".join(f"?{each}" for each in letters)).unpack
+        own = "".join(f"?{each}" for each in letters)
+        self.octets = struct.calcsize(f">{own}")
+        self._unpack = struct.Struct(f">{BEGINS_WITH}x{own}").unpack_from if place else struct.Struct(f">{own}").unpack
         self._converts = [_convert(column, decimals_as_numbers=decimals_as_numbers) for column in columns]
         self.selected = " + ".join(
             _selected(f"ct.{quote_name(column.name)}", struct.calcsize(f">{each}"))
@@ -48,7 +52,7 @@ class Joined:
         )
 
     def apart(self, values: Sequence[Any]) -> list[Sequence[object]]:
-        """The columns' values, ready for JSON. Raises PermanentError for bytes of another layout."""
+        """The columns' values, ready for JSON, of rows in which they are these `values`. Raises PermanentError for bytes of another layout."""
         try:
             columns = list(zip(*map(self._unpack, values), strict=True))
         except (struct.error, TypeError) as error:
@@ -71,6 +75,5 @@ def _convert(column: CapturedColumn, *, decimals_as_numbers: bool) -> Convert:
 
 
 def _ready(marks: Sequence[bool], values: Sequence[Any], convert: Convert) -> Sequence[object]:
-    if True in marks:
-        return [None if mark else convert(value) for mark, value in zip(marks, values, strict=True)]
-    return values if convert is unchanged else list(map(convert, values))
+    ready = values if convert is unchanged else converted(convert, values)
+    return [None if mark else value for mark, value in zip(marks, ready, strict=True)] if True in marks else ready

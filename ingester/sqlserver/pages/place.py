@@ -1,14 +1,15 @@
 """The place of a change table's row in the log, and its update mask: one value of the driver, laid out here. Pure.
 
 The driver takes as long for each value of a row, however short, and the four parts of a position are never missing. So the server joins their
-bytes: LSN, command id, seqval, operation, and the update mask behind them. Numbers have their highest byte first. Refuses a row without a
+bytes: LSN, command id, seqval, operation, the columns of a fixed length that are read (joined.py), and the update mask, whose length depends
+on the table, behind all of them. Numbers have their highest byte first. Refuses a row without a
 position: one NULL makes all of it NULL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from struct import Struct
+from struct import Struct, error
 from typing import Any, Final
 
 from common.errors import PermanentError
@@ -20,7 +21,7 @@ _PARTS: Final = Struct(">10si10sI")
 _LAST_OPERATION: Final = 5
 """Of __$operation; an after image of a merge, which only net changes have."""
 BEGINS_WITH: Final = _PARTS.size
-"""Bytes of the position; those behind them are the update mask."""
+"""Bytes of the position; behind them are the columns beside it, if there are any, and the update mask."""
 
 
 def positions(rows: Iterable[Sequence[Any]]) -> list[LogPosition]:
@@ -36,7 +37,10 @@ def positions(rows: Iterable[Sequence[Any]]) -> list[LogPosition]:
     for row in rows:
         if row[0] is None:
             raise _unknown()
-        start_lsn, command_id, seqval, operation = parts(row[0])
+        try:
+            start_lsn, command_id, seqval, operation = parts(row[0])
+        except error:
+            raise another_layout("position in the log") from None
         if operation > _LAST_OPERATION:
             raise another_layout("position in the log")
         if lsn is None or start_lsn != known:
@@ -56,8 +60,9 @@ def operation_of(place: bytes) -> int:
     return place[BEGINS_WITH - 1]
 
 
-def mask_of(place: bytes) -> bytes:
-    return place[BEGINS_WITH:]
+def mask_of(place: bytes, beside: int = 0) -> bytes:
+    """`beside`: how many bytes of columns are in front of it."""
+    return place[BEGINS_WITH + beside :]
 
 
 def _unknown() -> PermanentError:

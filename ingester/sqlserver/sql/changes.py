@@ -192,7 +192,7 @@ _LENGTHS = (1, 4, 16, 64)
 @dataclass(frozen=True, slots=True)
 class RowsQuery:
     """Which rows of a change table make a page: the first `rows` of the window (after, upto], with `columns` as they
-    are selected.
+    are selected. `beside`: an expression of bytes, never NULL, that is selected in one value with a row's place.
 
     Before images are left out on the server unless they are asked for: an update's after image holds every column.
     """
@@ -204,11 +204,12 @@ class RowsQuery:
     rows: int
     before_images: bool = False
     numbered: bool = False
+    beside: str = ""
 
 
 def page(query: RowsQuery) -> Statement:
     """Rows in position order, their commit times, then the low watermark, which is read when those have been."""
-    table, selected = query.table, selected_of(command_id_of(query.table.has_command_id), query.columns)
+    table, selected = query.table, selected_of(command_id_of(query.table.has_command_id), query.beside, query.columns)
     rows, values = _first(query, selected)
     times, same = commit_times(query)
     return f"{rows};\n{times};\n{LOW_WATERMARK}", (*values, *same, table.name)
@@ -258,7 +259,7 @@ def function_page(query: RowsQuery) -> Statement:
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
     begun, window = _window_of_function(query)
-    rows, values = _first_of_function(query, selected_of("0", query.columns))
+    rows, values = _first_of_function(query, selected_of("0", query.beside, query.columns))
     lsns, same = _first_of_function(query, "ct.[__$start_lsn]")
     return (f"{begun}BEGIN\n{rows};\n{times_of(lsns)}\nEND;\n{FUNCTION_LOW_WATERMARK}"), (
         *window,
@@ -308,13 +309,15 @@ LOCAL_TIME = "CONVERT(varchar(23), tm.tran_end_time, 121) AS committed"
 """In the server's local time (see times.py)."""
 
 
-def selected_of(command: str, columns: Sequence[str]) -> str:
-    """The select list of a row, however it is read: its place in the log, as one value (pages/place.py), and `columns`."""
+def selected_of(command: str, beside: str, columns: Sequence[str]) -> str:
+    """The select list of a row, however it is read: its place in the log with what is `beside` it, as one value
+    (pages/place.py), and `columns`."""
     parts = (
         "ct.[__$start_lsn]",
         f"CONVERT(binary(4), {command})",
         "ct.[__$seqval]",
         "CONVERT(binary(4), ct.[__$operation])",
+        *([beside] if beside else []),
         "ISNULL(ct.[__$update_mask], CONVERT(binary(1), 0))",
     )
     return ", ".join([f"{' + '.join(parts)} AS [__$place]", *columns])

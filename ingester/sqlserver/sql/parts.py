@@ -63,7 +63,7 @@ def page(query: RowsQuery, part: Part) -> Statement:
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
     command = ["[__$command_id]"] if has_command_id else []
     read = ["[__$start_lsn]", *command, "[__$seqval]", "[__$operation]", "[__$update_mask]"]
-    read += _needed(instance, query.columns, part)
+    read += _needed(instance, [query.beside, *query.columns], part)
     ended, last = not_past(upto, has_command_id)
     columns = [*query.columns, f"ct.{_NUMBER}"] if query.numbered else query.columns
     belongs, shared = _belongs(part, table, has_command_id, query.before_images)
@@ -72,7 +72,7 @@ def page(query: RowsQuery, part: Part) -> Statement:
         stride_of = _numbered(stride_of, read, has_command_id)
     times, same = commit_times(query, part)
     return (
-        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
+        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), query.beside, columns)}\n"
         f"FROM ({stride_of}) AS ct\n"
         f"WHERE {ended} AND {belongs}\n"
         f"ORDER BY {order_of(has_command_id)};\n{times};\n{LOW_WATERMARK}"

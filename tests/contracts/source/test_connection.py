@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -203,6 +204,36 @@ def test_a_batch_of_several_results_may_be_cut_anywhere(
         assert connection.result_sets(batch) == whole
         assert connection.rows_until(batch, (), lambda row: False) == (whole, True)
     assert connection.result_sets(batch) == whole
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+def test_an_answer_that_is_broken_off_without_an_error_is_not_taken_for_a_whole_one(
+    sqlserver: SqlServerEmulator, connections: Connections, sets: int
+) -> None:
+    """A killed session's: the driver reports neither an error nor that rows are missing."""
+    connection = connections()
+    sql = ";".join(["SELECT name FROM sys.types"] * sets)
+    some = connection.rows("SELECT name FROM sys.types")[:3]
+    broken = faults.AnswerBrokenOff(rows=3, pattern="sys.types")
+    for read in (
+        lambda: connection.result_sets(sql),
+        lambda: connection.batch([(sql, ())]),
+        lambda: connection.rows_until(sql, (), None),
+        lambda: connection.rows_until(sql, (), lambda row: False),
+        lambda: connection.execute(sql),
+        lambda: _streamed(connection, sql, some),
+    ):
+        with sqlserver.inject(broken), pytest.raises(ConnectionLost, match="the answer ended in the middle"):
+            read()
+        broken = faults.AnswerBrokenOff(rows=3, pattern="sys.types")
+        assert connection.rows("SELECT 1") == [(1,)]
+
+
+def _streamed(connection: Connection, sql: str, some: list[tuple[Any, ...]]) -> None:
+    with connection.streamed(sql) as more:
+        for row in some:
+            assert more(lambda row: True) == ([row], False)
+        more(lambda row: True)
 
 
 # logins

@@ -37,6 +37,8 @@ class Link:
         self.session: SessionView | None = None
         self.rows_held: Mapping[str, Collection[int]] = {}
         """Of which table of the storage which rows stop the query that runs (`held_row`)."""
+        self.filled: dict[str, tuple[str, str, int]] = {}
+        """Which of a view's temporary tables hold which rows, where no rollback can take them away."""
         self._error: BaseException | None = None
         self.raw.execute("PRAGMA journal_mode = WAL")
         self.raw.execute("PRAGMA synchronous = OFF")

@@ -11,7 +11,6 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.precedence import COERCIBLE, Conflict
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.statements import Name
-from emulators.sqlserver.tsql.values.calls import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,8 @@ class Plan:
     """Tables that are read under locks: those with the hint NOLOCK are not here."""
     keeps: frozenset[tuple[StoredTable, KeptLock]] = field(default_factory=frozenset)
     """The locks that hints ask for, to be kept until the transaction ends."""
-    later: tuple[Sequence[Call], ...] = ()
-    """Of each column what is made of its value when its row is sent, in this order; empty where nothing is left to do."""
+    later: tuple[str, ...] = ()
+    """Of each column what is made of SQLite's row when that is sent (postponed.py); empty where nothing is left to do."""
 
 
 class SessionView(Protocol):

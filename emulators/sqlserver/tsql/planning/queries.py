@@ -21,7 +21,6 @@ from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.relations import ROW, Lowered
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope, readable
 from emulators.sqlserver.tsql.reading.trees import spelled
-from emulators.sqlserver.tsql.values.calls import Call
 from emulators.sqlserver.tsql.values.types import collation, family
 
 _SELECT_PARTS = frozenset(
@@ -50,7 +49,7 @@ class Queries(Applying):
 
     sent = False
     """Whether the rows of the next SELECT go to a client as they are."""
-    later: tuple[Sequence[Call], ...] = ()
+    later: tuple[str, ...] = ()
     """What that leaves to be made of them."""
 
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -75,13 +74,11 @@ class Queries(Applying):
         if distinct is not None and distinct.args.get("on"):
             raise errors.keyword_syntax("ON")
         items = self.items(node, scope)
-        if sent and distinct is None and not self.numbered and not _top_options(node) and postponed.allowed(node):
-            items, self.later = postponed.taken_off(items)
         outputs = [Output(o.name, o.expr) for o in items]
-        shown = []
-        for index, output in enumerate(items):
-            expr = output.expr
-            shown.append(f"{self.collated(expr) if distinct is not None else expr.sql} AS c{index}")
+        selected = [self.collated(o.expr) if distinct is not None else o.expr.sql for o in items]
+        if sent and distinct is None and not self.numbered and not _top_options(node) and postponed.allowed(node):
+            selected, self.later = postponed.taken_off(selected)
+        shown = [f"{sql} AS c{index}" for index, sql in enumerate(selected)]
         base = self._base(node, scope) if self.numbered and distinct is None else None
         if base is not None:
             shown.append(f"{base.sql}.{base.source.rowid if base.source else ''} AS {ROW}")

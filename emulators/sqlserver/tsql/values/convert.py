@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.values.conversions.binary import to_binary, to_guid
 from emulators.sqlserver.tsql.values.conversions.dates import to_date
 from emulators.sqlserver.tsql.values.conversions.numbers import to_exact, to_float, to_int
-from emulators.sqlserver.tsql.values.conversions.steps import Converter
+from emulators.sqlserver.tsql.values.conversions.steps import Converter, null_kept
 from emulators.sqlserver.tsql.values.conversions.text import to_string
 from emulators.sqlserver.tsql.values.types import family
 
@@ -39,10 +38,7 @@ def converter(source: SqlType, target: SqlType, style: int = 0, assign: bool = F
     make = _MAKERS[family(target)]
     step = make(source, target, style, assign)
 
-    def run(value: Value) -> Value:
-        return None if value is None else step(value)
-
-    return run
+    return null_kept(step)
 
 
 _REFUSED = {

@@ -15,7 +15,7 @@ import pymssql
 import pytest
 from pydantic import SecretStr
 
-from common.errors import TransientError
+from common.errors import ConnectionLost, TransientError
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver import faults as package
@@ -272,6 +272,28 @@ def test_our_connection_is_opened_again_after_its_session_was_killed(
         assert ours.rows("SELECT COUNT(*) FROM dbo.t") == [(0,)]
 
 
+# answer_broken_off
+
+
+def test_an_answer_that_is_broken_off_looks_whole_to_the_driver_and_ends_the_connection(
+    server: SqlServerEmulator, application: Any
+) -> None:
+    cursor = application.cursor()
+    with server.inject(faults.AnswerBrokenOff(rows=2)):
+        cursor.execute("SELECT name FROM sys.types; SELECT 1")
+        assert len(cursor.fetchall()) == 2
+        assert not cursor.nextset()
+        with pytest.raises(pymssql.Error):
+            cursor.execute("SELECT 1")
+
+
+def test_our_connection_refuses_an_answer_that_was_broken_off(server: SqlServerEmulator, ours: Connection) -> None:
+    with server.inject(faults.AnswerBrokenOff(rows=2)):
+        with pytest.raises(ConnectionLost, match="the answer ended in the middle"):
+            ours.rows("SELECT name FROM sys.types")
+        assert len(ours.rows("SELECT name FROM sys.types")) > 2
+
+
 # login_refused_for, server_restart
 
 
@@ -398,6 +420,7 @@ def test_a_server_without_cdc_has_no_capture_to_break() -> None:
         ("mute:query,3,,UPDATE (a|b), c", faults.Mute),
         ("deadlock_victim:3,UPDATE (a|b), c", faults.DeadlockVictim),
         ("session_killed:1", faults.SessionKilled),
+        ("answer_broken_off:2,100,UPDATE (a|b), c", faults.AnswerBrokenOff),
         ("login_refused_for:10,18456", faults.LoginRefusedFor),
         ("server_restart:5,1", faults.ServerRestart),
         ("capture_stopped", faults.CaptureStopped),

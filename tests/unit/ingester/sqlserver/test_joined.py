@@ -11,6 +11,7 @@ from common.names import TableName
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.pages.joined import MOST, Joined, read_as
+from ingester.sqlserver.pages.place import BEGINS_WITH
 from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.rows import RowReader
 from tests.fakes.ingester import lsn
@@ -48,6 +49,15 @@ def test_bytes_of_another_length_are_refused_and_never_guessed(octets: object) -
         Joined([NUMBER, FLAG], decimals_as_numbers=False).apart([octets])
 
 
+def test_columns_within_a_place_have_other_bytes_on_both_sides() -> None:
+    joined = Joined([NUMBER, FLAG], decimals_as_numbers=False, place=True)
+    rows = [bytes(BEGINS_WITH) + struct.pack(">?q??", False, 7, True, False) + b"mask"]
+    assert joined.octets == 11
+    assert joined.apart(rows) == [(7,), [None]]
+    with pytest.raises(PermanentError, match="have a layout that DStream does not know"):
+        joined.apart([bytes(BEGINS_WITH)])
+
+
 @pytest.mark.parametrize(
     ("sql_type", "read"),
     [
@@ -67,10 +77,10 @@ def test_a_wide_table_has_more_than_one_joined_value_and_each_column_its_own() -
     columns = tuple(CapturedColumn(f"C{number}", "int", number + 1) for number in range(2 * MOST + 1))
     table = ChangeTable("i", TableName("dbo", "T"), LogPosition.before(lsn(1)), columns, change_table="i_CT")
     reader = RowReader(table, decimals_as_numbers=False, before_images=False)
-    assert len(reader.selected) == 3
-    values = [
+    assert len(reader.selected) == 2
+    beside, *others = [
         b"".join(struct.pack(">?i", number == 3, number) for number in range(at, min(at + MOST, 2 * MOST + 1)))
         for at in (0, MOST, 2 * MOST)
     ]
-    found = reader._converted([[value] for value in values])
+    found = reader._converted([[bytes(BEGINS_WITH) + beside + b"mask"], *([value] for value in others)])
     assert found == [(number,) if number != 3 else [None] for number in range(2 * MOST + 1)]

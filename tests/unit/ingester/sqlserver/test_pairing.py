@@ -19,7 +19,7 @@ def test_a_place_is_the_bytes_of_its_parts() -> None:
     expected = LogPosition(Lsn(one), 0x010203, other, 4)
     assert positions([(place, "value"), (place[:-2],)]) == [expected, expected]
     assert position_of(one, 0x010203, other, 4) == expected
-    assert (operation_of(place), mask_of(place)) == (4, b"\x05\x01")
+    assert (operation_of(place), mask_of(place), mask_of(place, 1)) == (4, b"\x05\x01", b"\x01")
     before = one + b"\xff\xff\xff\xff" + place[14:]
     assert positions([(before,)]) == [LogPosition(Lsn(one), -1, other, 4)]
 

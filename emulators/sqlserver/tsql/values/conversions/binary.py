@@ -36,8 +36,11 @@ def to_binary(source: SqlType, target: SqlType, style: int, assign: bool) -> Con
     as_bytes = _from_text(source, style) if kind == "string" else _MAKERS.get(source.name)
     if kind == "exact" and as_bytes is None:
         as_bytes = _of_decimals(source)
-    if as_bytes is not None and kind == "int" and limit == INT_SIZES[source.name]:
+    if as_bytes is not None and limit == (INT_SIZES.get(source.name) or _SIZES.get(source.name)):
         return as_bytes
+    if as_bytes is not None and kind == "string" and limit is not None and not padded and not assign:
+        make, most = as_bytes, limit
+        return lambda text: make(text)[:most]
 
     def run(value: Value) -> Value:
         if isinstance(value, bytes):
@@ -115,6 +118,8 @@ _MAKERS: dict[str, Callable[[Any], bytes]] = {
     "smallmoney": lambda text: int(text.replace(".", "")).to_bytes(4, "big", signed=True),
 }
 """From the storage forms of types."""
+_SIZES = {"uniqueidentifier": 16, "money": 8, "smallmoney": 4}
+"""In bytes, of types that are no integers and whose values all have the same."""
 
 
 def to_guid(source: SqlType, target: SqlType, style: int, assign: bool) -> Converter:

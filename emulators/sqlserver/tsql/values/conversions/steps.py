@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from emulators.sqlserver.results import Value
 
 Converter = Callable[[Value], Value]
+
+
+_STEPS: WeakKeyDictionary[Callable[..., Value], Converter] = WeakKeyDictionary()
+
+
+def null_kept(step: Converter) -> Converter:
+    """`step`, and NULL as it is."""
+
+    def run(value: Value) -> Value:
+        return None if value is None else step(value)
+
+    _STEPS[run] = step
+    return run
+
+
+def step_of(call: Callable[..., Value]) -> Converter | None:
+    """What `call` is for values that are not NULL, if `null_kept` made it."""
+    return _STEPS.get(call)
 
 
 class Truncation(Exception):

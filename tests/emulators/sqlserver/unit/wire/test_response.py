@@ -176,7 +176,7 @@ def test_an_error_in_the_middle_of_rows_of_an_rpc_ends_the_statement_and_the_cal
 
 def test_a_cancelled_answer_keeps_the_end_it_held_back() -> None:
     response = Response("s", lambda: False)
-    out = b"".join(response.tokens(RowCount(1))) + response.cancelled()
+    out = b"".join(response.tokens(RowCount(1))) + response.cut_short()
     assert read(out) == [Token("DONE", COUNT | MORE, 1), Token("DONE", ERROR)]
 
 
