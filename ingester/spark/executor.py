@@ -87,7 +87,7 @@ class SparkExecutor:
         self._work = self._checked(partial(run_sealed, task, self._stopping, launched.key if self._elsewhere else None))
         self._unreached = False
         self._closing = threading.Event()
-        self._begun = False
+        self._connected, self._begun = False, False
         self._start: Start | None = None
         self._stopped: str | None = None
         self._answers = Answers()
@@ -119,7 +119,7 @@ class SparkExecutor:
         try:
             result = self._start.awaited(stop)
         except TimeoutError:
-            why = self._jvm.last_words or "the reason is unknown"
+            why = self._jvm.last_words or self._reached()
             raise self._unstarted(f"no task has run after {self._seconds:.0f} s: {why}") from None
         if isinstance(result, DStreamError):
             raise result
@@ -222,6 +222,7 @@ class SparkExecutor:
     def _begin(self, first: FirstTask) -> Any:
         """In a thread of its own."""
         gateway = self._jvm.connected()
+        self._connected = True
         conf = SparkConf(loadDefaults=False)
         for key, value in self._settings.items():
             conf.set(key, value)
@@ -264,10 +265,18 @@ class SparkExecutor:
         log.warning(
             "waiting for Spark's first executor",
             master=self._master,
-            why=self._jvm.last_words or "no executor is available yet",
+            why=self._jvm.last_words or self._reached(),
             hint="find out why the cluster provides none: its workers, quotas, the executors' image and logs",
             gives_up_after=round(seconds),
         )
+
+    def _reached(self) -> str:
+        """What a start waits for. Spark itself speaks of missing executors only 15 s after the first job."""
+        if self._jobs is not None:
+            return "no executor has run the first one"
+        if self._connected:
+            return "the driver's context is not up yet"
+        return "the driver's JVM does not answer yet"
 
     def _tell_unreached(self, results: Sequence[SliceResult]) -> None:
         """Once: the cause is the same for all workers, or concerns one machine."""

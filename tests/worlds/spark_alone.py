@@ -1,4 +1,4 @@
-"""`python -m tests.worlds.spark_alone MASTER SECONDS`: starts Spark as an ingester does, says what came of it, and ends.
+"""`python -m tests.worlds.spark_alone MASTER SECONDS [SETTING=VALUE ...]`: starts Spark as an ingester does, says what came of it, and ends.
 
 A program because a start that fails leaves PySpark's globals in a state that only the end of a process clears.
 """
@@ -14,9 +14,10 @@ from ingester.spark.launched import Launched
 from tests.worlds.standalone import CONF
 
 
-def main(master: str, seconds: str) -> None:
+def main(master: str, seconds: str, *settings: str) -> None:
+    conf = CONF | dict(setting.split("=", 1) for setting in settings)
     try:
-        executor = SparkExecutor(lambda bundle, stopping, driver: [], Launched(master=master, conf=CONF))
+        executor = SparkExecutor(lambda bundle, stopping, driver: [], Launched(master=master, conf=conf))
     except PermanentError as error:
         print("refused:", error)
         return
