@@ -236,6 +236,19 @@ def passes(error: BaseException) -> bool:
     return any(is_error(error, number) for number in PASSING)
 
 
+def refuses_the_statement(error: BaseException) -> bool:
+    """Whether SQL Server refused what the statement asks for, such as a conversion.
+
+    The statement may have been written for columns that have been altered since.
+    """
+    return (
+        isinstance(error.__cause__, pymssql.Error)
+        and not isinstance(error, ConnectionLost)
+        and not lacks_rights(error)
+        and not passes(error)
+    )
+
+
 @contextmanager
 def needing(grant: str) -> Iterator[None]:
     """Adds the missing right to a refusal."""

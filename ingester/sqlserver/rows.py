@@ -86,7 +86,7 @@ class RowReader:
                 self.selected.append(f"{joined.selected} AS [__$joined{begin}]")
         self._beside_octets = self._joined[0][1].octets if self._joined else 0
         for index, column in enumerate(self._columns):
-            if index in together:
+            if read_as(column) is not None:
                 continue
             found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:

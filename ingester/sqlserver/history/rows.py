@@ -19,7 +19,7 @@ from ingester.history.rows import PAGE_BYTES, BaseTable, RowKey, RowPage, RowPag
 from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
-from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights, passes
+from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights, passes, refuses_the_statement
 from ingester.sqlserver.errors import OF_VALUES
 from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_FILTERED, ROWS_LOCKED, UNMASK, read_table
 from ingester.sqlserver.history.capture_passed import CapturePassed
@@ -129,7 +129,7 @@ class SqlServerRows:
         self._connection.close()
 
     def _of(self, query: RowsQuery, read: Callable[[SqlServerTable], _Found | None]) -> _Found:
-        """What `read` returns of the query's table as it is now; None and errors about names mean that it was altered."""
+        """What `read` returns of the query's table as it is now. None means that it was altered, a refused statement that it may have been."""
         asked = base_of(query.table)
         for _ in range(_ATTEMPTS):
             table = self._altered[1] if self._altered is not None and self._altered[0] == asked else asked
@@ -140,11 +140,13 @@ class SqlServerRows:
                     return found
                 now = self._table(change_table(asked.instance))
             except DStreamError as error:
-                if not any(is_error(error, number) for number in _ALTERED):
+                if not refuses_the_statement(error):
                     raise
                 now = self._table(change_table(asked.instance))
                 if (now.stamp, now.name, now.index) == (table.stamp, table.name, table.index):
-                    raise _of_a_name(table, query.where, error) from error
+                    if any(is_error(error, number) for number in _ALTERED):
+                        raise _of_a_name(table, query.where, error) from error
+                    raise
             self._altered = asked, now
         raise TransientError(f"reading {asked.instance.table.key}: the columns of the table keep changing")
 

@@ -209,6 +209,16 @@ def test_columns_that_change_are_read_as_they_are_now(place: RowsPlace, name: st
         assert pages.next().rows[0].data == page.rows[0].data
 
 
+def test_a_column_whose_new_type_is_not_converted_as_the_old_one_was_is_read(place: RowsPlace, name: str) -> None:
+    """A datetimeoffset has more bytes than the datetime2 for which the statement was written."""
+    place.make(name, "ID INT PRIMARY KEY, A DATETIME2(3) NULL")
+    place.execute(f"INSERT INTO dbo.{name} VALUES (1, '2020-01-02 03:04:05.678')")
+    table = place.table(name)
+    place.execute(f"ALTER TABLE dbo.{name} ALTER COLUMN A DATETIMEOFFSET(7) NULL")
+    page = place.rows.page(RowsQuery(table, 10))
+    assert page.rows[0].data == {"ID": 1, "A": "2020-01-02T03:04:05.6780000+00:00"}
+
+
 def test_a_table_that_keeps_changing_is_transient(place: RowsPlace, name: str) -> None:
     place.make(name, "ID INT PRIMARY KEY, A INT")
     table = replace(place.table(name), stamp="another")
