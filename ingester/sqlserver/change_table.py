@@ -23,11 +23,13 @@ class ChangeTable(CaptureInstance):
     """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not have it.
 
     `shape`: of the change table when the columns were read, or of the source where that is all that may be seen.
+    `types_known`: whether the columns' types are those that will be read, or an error follows.
     """
 
     change_table: str
     has_command_id: bool = True
     shape: Shape | None = None
+    types_known: bool = True
 
     @property
     def rows_from(self) -> str:

@@ -18,12 +18,13 @@ from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.pages.at_once import converted_or_null
+from ingester.sqlserver.pages.doubtful_types import projection_of
 from ingester.sqlserver.pages.joined import MOST, Joined, read_as
 from ingester.sqlserver.pages.meter import widest
 from ingester.sqlserver.pages.place import mask_of
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Pair
 from ingester.sqlserver.position import LogPosition
-from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
+from ingester.sqlserver.values import LOB_TYPES, Convert, unchanged
 
 _OPERATIONS: Final = {int(operation): operation for operation in Operation}
 
@@ -50,7 +51,7 @@ class RowReader:
         self._columns = [
             column for column in instance.columns if columns is None or column.name in columns or column.key_ordinal
         ]
-        self.types = frozenset(column.type for column in self._columns)
+        self.types = frozenset(column.type for column in self._columns if instance.types_known)
         self.widest = widest(self._columns)
         self._names = [column.name for column in self._columns]
         self._unread = [column for column in instance.columns if column.name not in self._names]
@@ -74,7 +75,8 @@ class RowReader:
     def _select(self, *, decimals_as_numbers: bool) -> None:
         """Decide how each column is read: first those that are joined, beside a row's place as many as one value may have, and
         behind them the others. Raises PermanentError."""
-        together = [index for index, column in enumerate(self._columns) if read_as(column) is not None]
+        known = self._instance.types_known
+        together = [index for index, column in enumerate(self._columns) if known and read_as(column) is not None]
         for begin in range(0, len(together), MOST):
             some = together[begin : begin + MOST]
             columns = [self._columns[index] for index in some]
@@ -86,9 +88,11 @@ class RowReader:
                 self.selected.append(f"{joined.selected} AS [__$joined{begin}]")
         self._beside_octets = self._joined[0][1].octets if self._joined else 0
         for index, column in enumerate(self._columns):
-            if read_as(column) is not None:
+            if index in together:
                 continue
-            found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
+            found = projection_of(
+                column.type, column.length, types_known=known, decimals_as_numbers=decimals_as_numbers
+            )
             if found is None:
                 raise PermanentError(
                     f"reading {self._instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not support",

@@ -48,8 +48,9 @@ QueryMode = Literal["direct", "function"]
 _MOST_READERS = 64
 """How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
 
-_Readable = tuple[str, TableName, tuple[CapturedColumn, ...], tuple[str, ...] | None, bool]
-"""What makes a reader: a capture instance, the columns to read of it, and whether before images are read."""
+_Readable = tuple[str, TableName, tuple[CapturedColumn, ...], bool, tuple[str, ...] | None, bool]
+"""What makes a reader: a capture instance, whether its types are known, the columns to read of it, and whether before
+images are read."""
 
 _Answer = tuple[list[tuple[Any, ...]], LocalTimes, bytes | None, str | None, bool]
 """Rows, commit times, the low watermark, the stamp of the columns, and whether that is all of the page."""
@@ -149,6 +150,7 @@ class SqlServerSource:
                     columns=tuple(columns.get(object_id, ())),
                     has_command_id=command_id_length is not None and not self._by_function,
                     shape=_shape(object_id if object_id in stamps else source_id, stamps),
+                    types_known=object_id in stamps and not self._by_function,
                     source=identity or "",
                     added=tuple(added.get(object_id, ())),
                 ),
@@ -221,7 +223,7 @@ class SqlServerSource:
             raise self._gone(instance)
         if found.shape.object_id != instance.shape.object_id:  # a new one of the same name
             raise self._gone(instance)
-        return replace(instance, columns=found.columns, shape=found.shape)
+        return replace(instance, columns=found.columns, shape=found.shape, types_known=found.types_known)
 
     def _page(self, instance: ChangeTable, query: PageQuery) -> Page | None:
         """A page; None if the change table's columns differ from `instance`, so that values may be truncated or
@@ -356,7 +358,7 @@ class SqlServerSource:
 
     def _reader(self, instance: ChangeTable, columns: tuple[str, ...] | None, *, before_images: bool) -> RowReader:
         # Without its start, which cleanup raises every day.
-        known = (instance.name, instance.table, instance.columns, columns, before_images)
+        known = (instance.name, instance.table, instance.columns, instance.types_known, columns, before_images)
         reader = self._readers.pop(known, None) or RowReader(
             instance, decimals_as_numbers=self._decimals_as_numbers, before_images=before_images, columns=columns
         )

@@ -43,7 +43,7 @@ def unchanged(value: object) -> object:
     return value
 
 
-def _real(value: object) -> object:
+def shortest_real(value: object) -> object:
     """The shortest digits that read back to the same 32-bit value; the driver returns it widened to 64 bits."""
     assert isinstance(value, float)
     wanted = struct.pack("<f", value)
@@ -112,9 +112,12 @@ def _scale_of(value: bytes, rest: int) -> int:
     return value[0]
 
 
-def another_layout(what: str) -> PermanentError:
-    """The error for bytes that nobody can read."""
-    return PermanentError(
+class UnknownLayout(PermanentError):
+    """Bytes that nobody can read: the server has another layout, or the column another type than the statement was written for."""
+
+
+def another_layout(what: str) -> UnknownLayout:
+    return UnknownLayout(
         f"reading a change table: the server's bytes of a {what} have a layout that DStream does not know",
         hint="report it with the server's version (SELECT @@VERSION); until then leave the columns of that type out with exclude_columns",
     )
@@ -145,7 +148,7 @@ def _datetimeoffset(value: object) -> object:
     return f"{day}T{_clock(ticks, scale)}{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}"
 
 
-def _base64(value: object) -> object:
+def base64_of(value: object) -> object:
     assert isinstance(value, bytes)
     return base64.b64encode(value).decode("ascii")
 
@@ -180,7 +183,7 @@ def _money(value: object) -> object:
     return f"{digits[:-4]}.{digits[-4:]}"
 
 
-def _number(text: object) -> object:
+def number_of(text: object) -> object:
     """The server's digits as a JSON number, untouched; a leading zero is part of JSON's grammar but not always of the
     server's text."""
     assert isinstance(text, str)
@@ -188,16 +191,16 @@ def _number(text: object) -> object:
 
 
 def _money_number(value: object) -> object:
-    return _number(_money(value))
+    return number_of(_money(value))
 
 
 _DECIMAL = Projection("CONVERT(varchar(41), {})", unchanged)
 _UNICODE = Projection("CONVERT(varbinary(8000), {})", _unicode)
 _LARGE_UNICODE = Projection("CONVERT(varbinary(max), {})", _unicode)
 _TEXT = Projection("CONVERT(varbinary(8000), CONVERT(nvarchar(4000), {}))", _unicode)
-_LARGE_TEXT = Projection("CONVERT(varbinary(max), CONVERT(nvarchar(max), {}))", _unicode)
-_BINARY = Projection("{}", _base64)
-_CLR = Projection("CONVERT(varbinary(max), {})", _base64)
+LARGE_TEXT = Projection("CONVERT(varbinary(max), CONVERT(nvarchar(max), {}))", _unicode)
+_BINARY = Projection("{}", base64_of)
+_CLR = Projection("CONVERT(varbinary(max), {})", base64_of)
 
 PROJECTIONS: dict[str, Projection] = {
     "bit": Projection("{}", unchanged),
@@ -210,15 +213,15 @@ PROJECTIONS: dict[str, Projection] = {
     "money": Projection("CONVERT(binary(8), {})", _money),
     "smallmoney": Projection("CONVERT(binary(4), {})", _money),
     "float": Projection("{}", unchanged),
-    "real": Projection("{}", _real),
+    "real": Projection("{}", shortest_real),
     "char": _TEXT,
     "varchar": _TEXT,
-    "text": _LARGE_TEXT,
+    "text": LARGE_TEXT,
     "nchar": _UNICODE,
     "nvarchar": _UNICODE,
     "sysname": _UNICODE,
-    "ntext": _LARGE_TEXT,
-    "xml": _LARGE_TEXT,
+    "ntext": LARGE_TEXT,
+    "xml": LARGE_TEXT,
     "date": Projection("{}", _day),
     "time": Projection("CONVERT(varbinary(6), {})", _time),
     "datetime": Projection("{}", _milliseconds),
@@ -237,8 +240,8 @@ PROJECTIONS: dict[str, Projection] = {
 }
 
 _AS_NUMBERS: dict[str, Convert] = {
-    "decimal": _number,
-    "numeric": _number,
+    "decimal": number_of,
+    "numeric": number_of,
     "money": _money_number,
     "smallmoney": _money_number,
 }
@@ -247,7 +250,7 @@ LOB_TYPES = frozenset({"text", "ntext", "image"})
 """Their value is never captured in a delete or a before image."""
 
 
-_LARGE = {"char": _LARGE_TEXT, "varchar": _LARGE_TEXT, "nchar": _LARGE_UNICODE, "nvarchar": _LARGE_UNICODE}
+_LARGE = {"char": LARGE_TEXT, "varchar": LARGE_TEXT, "nchar": _LARGE_UNICODE, "nvarchar": _LARGE_UNICODE}
 _SHORT_BYTES = {"char": 4000, "varchar": 4000, "nchar": 8000, "nvarchar": 8000}
 """How long a column may be whose text is converted without truncation; an unknown length counts as large."""
 

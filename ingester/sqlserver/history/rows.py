@@ -41,6 +41,7 @@ from ingester.sqlserver.sql.history.base_table import (
 )
 from ingester.sqlserver.sql.history.keys import known_form, parameters
 from ingester.sqlserver.sql.history.rows import PageText
+from ingester.sqlserver.values import UnknownLayout
 
 CHANGED_KEYS = 100_000
 """How many keys that changed are held in memory. More changed only where the stream is far behind, or in one large transaction."""
@@ -99,8 +100,15 @@ class SqlServerRows:
         _refuse_where(table, query.where)
         reader = self._reader_of(table, query.columns)
         text = queries.pass_over(PageText(table, reader.selected, query.rows, where=query.where))
-        with self._connection.streamed(*text) as more:
-            yield _Pass(table, reader, more, query, self._page_bytes)
+        try:
+            with self._connection.streamed(*text) as more:
+                yield _Pass(table, reader, more, query, self._page_bytes)
+        except (
+            DStreamError
+        ) as error:  # the statement may have been compiled after an ALTER, and its first stamp read before
+            if (isinstance(error, UnknownLayout) or refuses_the_statement(error)) and self._unchanged(table) is None:
+                raise _altered(table) from error
+            raise
 
     def changed_since(self, table: BaseTable, position: Position, moment: str) -> frozenset[tuple[object, ...]] | None:
         instance = change_table(table.instance)
@@ -110,7 +118,11 @@ class SqlServerRows:
                 f"reading {instance.table.key}: its capture instance {instance.name} has no key, so a snapshot of it cannot be exact",
                 hint="set snapshot.exact = false for the table, or capture it with its primary key or a unique index (@index_name)",
             )
-        reader = ChangedKeys([(c.name, c.type, c.length) for c in key], decimals_as_numbers=self._decimals_as_numbers)
+        reader = ChangedKeys(
+            [(c.name, c.type, c.length) for c in key],
+            decimals_as_numbers=self._decimals_as_numbers,
+            types_known=instance.types_known,
+        )
         begun = after(in_the_log(position), instance.has_command_id)
         with _errors_about(instance.table):
             if not self._passed.passed(moment):
@@ -291,7 +303,7 @@ class _Pass:
         ends = [row for row in found if row[0] == queries.END]
         self._ends += len(ends)
         if any(stamp != self._table.stamp for _, stamp, _ in ends):
-            raise TransientError(f"reading {key}: its columns were altered while it was read in one pass")
+            raise _altered(self._table)
         if whole and self._ends != queries.ENDS_OF_A_PASS:
             raise TransientError(f"reading {key}: the pass over it was broken off")
         rows = [self._reader.row(row[1:]) for row in found if row[0] == queries.ROW]
@@ -315,6 +327,10 @@ class _Meter:
             if isinstance(value, (str, bytes)):
                 self._left -= len(value)
         return self._left <= 0 or self._rows == 0
+
+
+def _altered(table: SqlServerTable) -> TransientError:
+    return TransientError(f"reading {table.name.key}: its columns were altered while it was read in one pass")
 
 
 def _of_a_name(table: SqlServerTable, where: str | None, error: DStreamError) -> PermanentError:

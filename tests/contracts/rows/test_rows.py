@@ -219,6 +219,28 @@ def test_a_column_whose_new_type_is_not_converted_as_the_old_one_was_is_read(pla
     assert page.rows[0].data == {"ID": 1, "A": "2020-01-02T03:04:05.6780000+00:00"}
 
 
+@pytest.mark.parametrize("type_", ["DATETIMEOFFSET(7)", "DATETIME"])
+def test_a_pass_whose_statement_is_compiled_after_an_alter_is_begun_again(
+    place: RowsPlace, name: str, monkeypatch: pytest.MonkeyPatch, type_: str
+) -> None:
+    """Its first stamp may have been read before: neither an error of the conversion nor bytes of another type are for good then."""
+    place.make(name, "A DATETIME2(3) NULL")
+    place.execute(f"INSERT INTO dbo.{name} VALUES ('2020-01-02 03:04:05.678')")
+    table = place.table(name)
+    place.execute(f"ALTER TABLE dbo.{name} ALTER COLUMN A {type_} NULL")
+    monkeypatch.setattr(SqlServerRows, "_of", lambda self, query, read: query.table)
+    altered = pytest.raises(TransientError, match="altered while it was read in one pass")
+    with altered, place.rows.in_one_pass(RowsQuery(table, 2)) as pages:
+        more = pages._more  # type: ignore[attr-defined]
+
+        def before(enough: Callable[[tuple[Any, ...]], bool]) -> tuple[list[tuple[Any, ...]], bool]:
+            rows, whole = more(enough)
+            return [(row[0], table.stamp, *row[2:]) if row[0] == queries.END else row for row in rows], whole
+
+        pages._more = before  # type: ignore[attr-defined]
+        pages.next()
+
+
 def test_a_table_that_keeps_changing_is_transient(place: RowsPlace, name: str) -> None:
     place.make(name, "ID INT PRIMARY KEY, A INT")
     table = replace(place.table(name), stamp="another")

@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.errors import PermanentError
+from common.names import TableName
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
@@ -247,3 +248,54 @@ def test_a_table_that_the_login_may_not_see_is_missing_and_the_word_says_both(re
     state = source.states([PERSONS])[PERSONS]
     assert (state.exists, state.instances) == (False, ())
     assert "GRANT SELECT ON [dbo].[Persons]" in (HINTS.absence(PERSONS, state) or "")
+
+
+def _on_the_table(name: str) -> tuple[str, ...]:
+    return (*FUNCTION, f"SELECT ON OBJECT::dbo.{name}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value", "read"),
+    [
+        ("INT", "BIGINT", "-5", -5),
+        ("BIGINT", "INT", "-5", -5),
+        ("INT", "BIT", "1", 1),
+        ("DECIMAL(9, 2)", "INT", "1.50", "1.50"),
+        ("BINARY(4)", "INT", "0x01020304", "AQIDBA=="),
+        ("BIT", "INT", "1", True),
+        ("SMALLMONEY", "MONEY", "-5.5", "-5.5000"),
+        ("MONEY", "SMALLMONEY", "-5.5", "-5.5000"),
+        ("DATETIME", "DATETIME2(7)", "'2020-01-02T03:04:05.67'", "2020-01-02T03:04:05.670"),
+        ("DATETIME2(3)", "DATETIMEOFFSET(7)", "'2020-01-02T03:04:05.678'", "2020-01-02T03:04:05.678"),
+        ("DATETIME", "DATE", "'2020-01-02T03:04:05.67'", "2020-01-02T03:04:05.670"),
+        ("DATETIME", "SMALLDATETIME", "'2020-01-02T03:04:05.67'", "2020-01-02T03:04:05.670"),
+        ("REAL", "FLOAT", "0.5", 0.5),
+        ("FLOAT", "REAL", "0.1234567890123", 0.1234567890123),
+        ("INT", "NVARCHAR(20)", "-5", "-5"),
+        ("VARCHAR(9)", "NVARCHAR(MAX)", "'é'", "é"),
+        (
+            "UNIQUEIDENTIFIER",
+            "NVARCHAR(40)",
+            f"'{'0f' * 4}-0000-0000-0000-{'0' * 12}'",
+            f"{'0F' * 4}-0000-0000-0000-{'0' * 12}",
+        ),
+    ],
+)
+def test_a_login_that_does_not_see_the_change_table_reads_right_values_before_capture_has_come_to_an_alter(
+    reader: Any, before: str, after: str, value: str, read: object
+) -> None:
+    """The types that it sees are the source table's, and the change table still has others."""
+    place, source = reader((), mode="function")
+    place.execute(f"CREATE TABLE dbo.Altered (ID INT PRIMARY KEY, A {before} NULL)")
+    place.enable(table="Altered")
+    for grant in _on_the_table("Altered"):
+        place.execute(f"GRANT {grant} TO {READER}")
+    place.execute(f"INSERT INTO dbo.Altered VALUES (1, {value})")
+    place.scan()
+    place.execute(f"ALTER TABLE dbo.Altered ALTER COLUMN A {after} NULL")
+    altered = TableName("dbo", "Altered")
+    instance = source.states([altered])[altered].instances[0]
+    assert instance.columns[1].declared == after.lower()
+    probe = source.probe([ProbeRequest(instance, None)])
+    page = source.page(PageQuery(instance, after=instance.start, upto=probe.upto, rows=9))
+    assert [c.data["A"] for c in page.changes] == [read]

@@ -31,6 +31,14 @@ def test_the_page_of_values_says_what_is_read(engine: SqlEngine, server: SqlServ
     assert values_page.made(*made) == PAGE.read_text(encoding="utf-8")
 
 
+def test_values_are_the_same_where_types_are_not_certain(engine: SqlEngine, server: SqlServerEmulator) -> None:
+    made = []
+    for name in ("strings_in_doubt", "numbers_in_doubt"):
+        engine.create_database(name)
+        made.append(Login("127.0.0.1", server.port, "sa", "test-Password-1", name))
+    assert values_page.made(*made, query_mode="function") == PAGE.read_text(encoding="utf-8")
+
+
 def wide(place: Place, columns: str) -> None:
     place.execute(f"CREATE TABLE dbo.Wide (ID INT PRIMARY KEY, {columns})")
     place.enable(table="Wide")

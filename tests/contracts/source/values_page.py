@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -166,11 +167,11 @@ def _code(text: str) -> str:
     return "`" + re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text) + "`"
 
 
-def made(login: Login, other: Login) -> str:
-    """The page, from two empty databases."""
+def made(login: Login, other: Login, **options: Any) -> str:
+    """The page, from two empty databases. `options`: of the source."""
     found = []
     for at, decimals_as_numbers in ((login, False), (other, True)):
-        place = Place(at, decimals_as_numbers=decimals_as_numbers)
+        place = Place(at, decimals_as_numbers=decimals_as_numbers, **options)
         written(place)
         found.append(json_values(place))
         place.close()
