@@ -238,6 +238,9 @@ def times_of(rows: str) -> str:
     The same rows are looked at once more, in the pages of the index that were just read, and nothing of them but the
     LSN. Their index has the order of LSNs, so that DISTINCT takes no sort, and only then each LSN is sought in
     cdc.lsn_time_mapping: once a transaction, where a join with the page would seek, format and send it with each row.
+    Both sides have the order of a merge, which would read the whole table, and wait at its end for a transaction of
+    capture: FORCESEEK forbids it.
+    https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table (FORCESEEK)
 
     Between both statements cleanup may remove transactions. It has raised the low watermark before, which is read after
     both and shows it: then the page is not used.
@@ -246,7 +249,7 @@ def times_of(rows: str) -> str:
     return (
         f"SELECT tm.start_lsn, {LOCAL_TIME}\n"
         f"FROM (SELECT DISTINCT found.[__$start_lsn] FROM ({rows}) AS found) AS held\n"
-        f"JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = held.[__$start_lsn]"
+        f"JOIN cdc.lsn_time_mapping AS tm WITH (FORCESEEK) ON tm.start_lsn = held.[__$start_lsn]"
     )
 
 

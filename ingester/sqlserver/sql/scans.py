@@ -8,9 +8,10 @@ from __future__ import annotations
 
 SCAN = """\
 SET LOCK_TIMEOUT -1;
-DECLARE @status int;
+DECLARE @status int, @reached binary(10);
 EXEC @status = sys.sp_cdc_scan @maxtrans = 500, @maxscans = 10;
-SELECT CAST(@status AS nvarchar(4000)) AS said, sys.fn_cdc_get_max_lsn() AS reached, @@TRANCOUNT AS transactions;
+IF @@ERROR = 0 AND ISNULL(@status, 0) = 0 SET @reached = sys.fn_cdc_get_max_lsn();
+SELECT CAST(@status AS nvarchar(4000)) AS said, @reached AS reached, @@TRANCOUNT AS transactions;
 BEGIN TRY
 EXEC sys.sp_replflush;
 SELECT 1 AS released;
@@ -21,9 +22,10 @@ END CATCH"""
 """(the procedure's status, how far capture has come, open transactions), and (1 if this session is the log's reader no longer).
 
 No TRY around the scan: an error would leave the procedure where it stands, past its own clean-up, with its transaction open. It waits for locks
-as the server's own scans do. A session stays the log's only reader until it ends or calls sp_replflush, which follows in the same batch: so a
-client that is frozen meanwhile keeps nobody from capturing. The bounds are those of the capture job: the procedure's own are twenty times as
-many transactions since SQL Server 2025, which may take longer than a scan may."""
+as the server's own scans do. After a scan that was refused nobody asks how far capture has come: an error ends no batch, and whoever scans holds
+the newest row until its transaction ends. A session stays the log's only reader until it ends or calls sp_replflush, which follows in the same
+batch: so a client that is frozen meanwhile keeps nobody from capturing. The bounds are those of the capture job: the procedure's own are twenty
+times as many transactions since SQL Server 2025, which may take longer than a scan may."""
 
 REACHED = "SELECT sys.fn_cdc_get_max_lsn()"
 """How far capture has come; NULL before its first entry."""

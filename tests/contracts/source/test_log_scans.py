@@ -13,6 +13,8 @@ from pydantic import SecretStr
 from common.check import Outcome
 from common.errors import PermanentError, TransientError
 from common.sqladdress import SqlAddress
+from emulators.sqlserver.faults.catalogue import LogTimesLocked
+from emulators.sqlserver.server import SqlServerEmulator
 from ingester.capture_status import Scanned
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.findings import Session
@@ -63,6 +65,16 @@ def test_a_scan_that_meets_another_one_gives_way(place: Place, scans: SqlServerL
     with log(place).scanning(1000):
         assert scans.scan() is Scanned.BUSY
     assert scans.scan() is Scanned.CAPTURED
+
+
+def test_a_scan_that_gives_way_does_not_wait_for_what_the_other_one_holds(
+    server: SqlServerEmulator, place: Place, scans: SqlServerLogScan, log: Log
+) -> None:
+    """The other one holds the newest row of the log's times until its transaction ends, which may take minutes."""
+    scans.scan()
+    place.execute(ROW.format(1))
+    with log(place).scanning(1000), server.inject(LogTimesLocked()):
+        assert scans.scan() is Scanned.BUSY
 
 
 def test_the_log_is_anybodys_after_a_scan_and_the_connection_stays(
