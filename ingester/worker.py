@@ -310,6 +310,8 @@ def _close(benches: Sequence[_Bench]) -> None:
 
 
 _worker: Worker | None = None
+_making = threading.Lock()
+"""The process for the first slices runs several bundles at once."""
 
 
 def run_bundle(
@@ -317,13 +319,14 @@ def run_bundle(
 ) -> list[SliceResult]:
     """The task that Spark runs. `settings` (None: those in the environment) and `stopping` are the same for all tasks of an ingester."""
     global _worker
-    if _worker is None:
-        collect_seldom()
-        tell_stacks_on_signal()
-        found = settings or from_environment()
-        for name, value in found.tracing:  # the SDK reads the process's own variables; those that are set here hold
-            os.environ.setdefault(name, value)
-        _worker = Worker(found, stopping.exists)
+    with _making:
+        if _worker is None:
+            collect_seldom()
+            tell_stacks_on_signal()
+            found = settings or from_environment()
+            for name, value in found.tracing:  # the SDK reads the process's own variables; those that are set here hold
+                os.environ.setdefault(name, value)
+            _worker = Worker(found, stopping.exists)
     return _worker.run(bundle, driver)
 
 

@@ -33,7 +33,7 @@ _PERMANENT: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         _TOO_SMALL,
-        "a value does not fit a column of dbo.cdc_offsets: widen it as docs/install.md describes the table",
+        "if it was an offset that was to be stored, widen the columns of dbo.cdc_offsets as docs/install.md describes them",
     ),
 )
 

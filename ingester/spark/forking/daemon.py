@@ -22,15 +22,16 @@ from ingester.worker_settings import PRELOAD
 
 _SPARKS_OWN = "pyspark.daemon"
 _PACKAGES = ("pyspark", "py4j")
+_ARCHIVES = ("pyspark.zip", "py4j-", "spark-core")
 _THREADS = Path("/proc/self/task")
 """Of the whole process, those that C libraries have begun included. Elsewhere than on Linux nobody can say."""
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """`path` without files: Spark's copies of its packages, which have no compiled modules, and its jar, whose directory Python reads in each
-    worker. All of `path` where the packages are in files alone."""
-    folders = [entry for entry in path if not Path(entry).is_file()]
-    return folders if all(PathFinder.find_spec(name, folders) for name in _PACKAGES) else list(path)
+    """`path` without Spark's copies of its packages, which have no compiled modules, and its jar, whose directory Python reads in each
+    worker. All of `path` where the packages are in files alone. Files of others stay: spark.submit.pyFiles puts them there."""
+    rest = [entry for entry in path if not (Path(entry).name.startswith(_ARCHIVES) and Path(entry).is_file())]
+    return rest if all(PathFinder.find_spec(name, rest) for name in _PACKAGES) else list(path)
 
 
 def imported(environment: Mapping[str, str] = os.environ, threads: Path = _THREADS) -> bool:

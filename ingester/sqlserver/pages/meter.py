@@ -16,19 +16,26 @@ PAGE_BYTES: Final = 4 * 2**20
 little of a worker's memory even if each of its threads holds one. A larger row is a page of its own."""
 
 
+_TIMES: Final = {"char": 2, "varchar": 2}
+"""A character of a code page arrives as UTF-16."""
+_AS_DIGITS: Final = ("decimal", "numeric")
+_DIGITS: Final = 41
+
 Enough = Callable[[Sequence[Any]], bool]
 """Whether a page ends with a row, the next of its batch."""
 
 
 def widest(columns: Iterable[CapturedColumn]) -> float:
-    """The most bytes that SQL Server keeps of one row's values; infinite where a column has no limit, or none that is known."""
+    """The most bytes that one row's values arrive in; infinite where a column has no limit, or none that is known."""
     return sum((_most(column) for column in columns), 0.0)
 
 
 def _most(column: CapturedColumn) -> float:
     # text, ntext and image are declared with the length of a pointer.
     limited = column.length is not None and column.length >= 0 and column.type not in LOB_TYPES
-    return float(column.length or 0) if limited else math.inf
+    if not limited:
+        return math.inf
+    return float(_DIGITS if column.type in _AS_DIGITS else (column.length or 0) * _TIMES.get(column.type, 1))
 
 
 class Meter:

@@ -59,7 +59,9 @@ def test_what_tasks_need_is_named(tmp_path: Path) -> None:
 def test_spark_s_copies_of_its_packages_are_left_out_only_where_there_are_others(tmp_path: Path) -> None:
     archive, found = tmp_path / "pyspark.zip", [str(Path(pyspark.__file__).parents[1])]
     archive.write_bytes(b"")
-    assert without_archives([str(archive), *found]) == found
+    theirs = tmp_path / "their_modules.zip"
+    theirs.write_bytes(b"")
+    assert without_archives([str(archive), *found, str(theirs)]) == [*found, str(theirs)]
     assert without_archives([str(archive), str(tmp_path)]) == [str(archive), str(tmp_path)]
 
 

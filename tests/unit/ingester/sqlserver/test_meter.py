@@ -16,6 +16,11 @@ def test_a_row_is_as_wide_as_its_columns() -> None:
     assert widest([]) == 0
 
 
+@pytest.mark.parametrize(("name", "length", "arrives"), [("varchar", 100, 200), ("char", 9, 18), ("decimal", 5, 41)])
+def test_what_counts_is_how_a_value_arrives(name: str, length: int, arrives: int) -> None:
+    assert widest([CapturedColumn("a", name, 1, length=length)]) == arrives
+
+
 @pytest.mark.parametrize(
     "column",
     [
