@@ -91,7 +91,7 @@ class Loop:
         self._catalog = CatalogAge(clock)
         self._capture = CaptureHold()
         self._outage = Outage(stats, clock)
-        self._moves = Moves(offsets, self._ownership, self._roster, clock)
+        self._moves = Moves(offsets, self._ownership, self._roster, clock, chance)
         parts = self._dispatcher, self._ownership, self._roster
         self._history = history(stored, settings, *parts, stats, source.hints, clock, chance)
         self._succession = Succession(self._history.gaps, self._ownership, self._roster, clock)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from common.clock import SteadyClock
+from common.clock import SteadyClock, SteadyTime
 from common.errors import DStreamError, LeaseLost
 from ingester.driver.ownership import Ownership
 from ingester.driver.roster import Roster
 from ingester.driver.schedule import TableOutcome
-from ingester.driver.tables import TrackedTable
+from ingester.driver.tables import IDLE_COMMIT_SECONDS, TrackedTable
 from ingester.locks import Lease
 from ingester.offsets import Move, Offsets
 from ingester.position import Position
+
+_TOGETHER: Final = 2 * IDLE_COMMIT_SECONDS
+"""A table whose offset was stored longer ago than this is probably one of many: this ingester has just started, or the server was away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,19 @@ class Moving:
 class Moves:
     """Puts each table back into the schedule, whether its offset could be moved or not."""
 
-    def __init__(self, offsets: Offsets, ownership: Ownership, roster: Roster, clock: SteadyClock) -> None:
+    def __init__(
+        self,
+        offsets: Offsets,
+        ownership: Ownership,
+        roster: Roster,
+        clock: SteadyClock,
+        chance: Callable[[], float],
+    ) -> None:
         self._offsets = offsets
         self._ownership = ownership
         self._roster = roster
         self._clock = clock
+        self._chance = chance
 
     def make(self, moving: Sequence[Moving]) -> None:
         """Raises ConnectionLost."""
@@ -51,6 +63,13 @@ class Moves:
         if isinstance(outcome, DStreamError):
             self._roster.failed(table, outcome)
             return TableOutcome.FAILED
-        table.offset, table.stored_at = outcome, self._clock()
+        table.offset, table.stored_at = outcome, self._stored(table)
         # An earlier commit whose answer was lost may have moved the offset already.
         return asked.outcome if outcome == asked.position else TableOutcome.MORE
+
+    def _stored(self, table: TrackedTable) -> SteadyTime:
+        """Now, from where the time to the next move counts. Of many tables that were moved together, each counts from another
+        time: thousands that are moved again in one pass would keep changes of others waiting, every minute."""
+        now = self._clock()
+        early = self._chance() * IDLE_COMMIT_SECONDS if now - table.stored_at > _TOGETHER else 0.0
+        return SteadyTime(now - early)
