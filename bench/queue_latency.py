@@ -58,7 +58,7 @@ _A_TABLE: Final = 0.3
 """Seconds of patience more."""
 _QUEUE: Final = "latency"
 _HOW_FAR: Final = "sys.fn_cdc_get_max_lsn()".encode("utf-16-le")
-_LOOK: Final = " AS found".encode("utf-16-le")
+_LOOK: Final = "1 AS found".encode("utf-16-le")
 _NARROW: Final = "Id INT NOT NULL PRIMARY KEY, Name NVARCHAR(50)"
 
 

@@ -18,6 +18,8 @@ log = structlog.get_logger("ingester")
 
 _CATALOG_SECONDS = 30.0
 """How old the list of capture instances may be. A new instance is filled next to the old one for far longer."""
+_LATE_SECONDS = 60.0
+"""How old it may become while tables change all the time, and would wait while it is read."""
 
 
 class CatalogAge:
@@ -30,12 +32,14 @@ class CatalogAge:
     def __init__(self, clock: SteadyClock) -> None:
         self._clock = clock
         self._read_at = self._refused_at = float("-inf")
+        self._took = 0.0
         self._refusal: DStreamError | None = None
         self._reported = False
 
-    def due(self, *, missing: bool) -> bool:
-        """`missing`: there are tables without known capture instances."""
-        return self.may_ask and (missing or self._clock() - self._read_at >= _CATALOG_SECONDS)
+    def due(self, *, missing: bool, quiet: float) -> bool:
+        """`missing`: there are tables without known capture instances. `quiet`: seconds in which no change waits for the loop."""
+        age = self._clock() - self._read_at
+        return self.may_ask and (missing or age >= (_CATALOG_SECONDS if quiet >= self._took else _LATE_SECONDS))
 
     @property
     def may_ask(self) -> bool:
@@ -47,7 +51,9 @@ class CatalogAge:
         """Whether the server refused the list the last time."""
         return self._refusal is not None
 
-    def read(self) -> None:
+    def read(self, took: float) -> None:
+        """`took`: seconds."""
+        self._took = took
         if self._reported:
             log.info("the list of capture instances was read again")
         self._read_at, self._refused_at = self._clock(), float("-inf")

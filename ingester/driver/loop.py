@@ -220,7 +220,8 @@ class Loop:
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC, and whose locks this ingester has."""
-        if self._catalog.due(missing=not all(table.instances for table in tables)):
+        quiet = self._schedule.quiet((table.name for table in tables), self._clock())
+        if self._catalog.due(missing=not all(table.instances for table in tables), quiet=quiet):
             self._refresh_catalog()
         refused = self._ownership.claim(table for table in tables if table.instances and table.lease is None)
         for table, error in refused:
@@ -243,12 +244,13 @@ class Loop:
             self._catalog.refuse(error)
 
     def _load_catalog(self) -> None:
+        began = self._clock()
         sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
         states = self._source.states(list(self._roster.tables), sources)
         for table in self._roster.tables.values():
             take_in(table, states[table.name], self._source.hints)
         note_slips(self._shapes.slips({table.name: table.instances for table in self._roster.configured}))
-        self._catalog.read()
+        self._catalog.read(self._clock() - began)
         self._wanted = False
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:

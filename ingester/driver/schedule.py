@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -59,6 +60,11 @@ _PASS_SECONDS = 0.05
 """How long a look at tables that rest may keep the others waiting."""
 _FEWEST = 32
 """Of a look at fewer tables most is the round trip, which says nothing about more of them."""
+_FIRST = 128
+_GROWTH = 2
+"""A pass that was quick says little about one over many times as many tables."""
+_LEAST_SECONDS = 0.001
+_TRIPS = 4
 
 
 def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
@@ -210,6 +216,10 @@ class Schedule:
         due_at = self.next_due()
         return most if due_at is None else min(most, max(0.0, due_at - now))
 
+    def quiet(self, tables: Iterable[TableName], now: float) -> float:
+        """For how many seconds no table that changes is kept waiting by a pass over `tables`."""
+        return 0.0 if any(table in self._changing for table in tables) else self._lively.first() - now
+
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
         self._waiting[table], self._due_at[table] = self._order, when
@@ -218,13 +228,13 @@ class Schedule:
 
 
 class Portion:
-    """How many resting tables a pass looks at beside tables that change: as many as add a twentieth of a second, as the last pass went. None: all."""
+    """How many resting tables a pass looks at beside tables that change: as many as add a twentieth of a second, as the last pass went."""
 
     def __init__(self, clock: SteadyClock) -> None:
         self._clock = clock
-        self._trip = 0.0
-        """What a pass over a few tables takes: more of them take that only once."""
-        self.size: int | None = None
+        self._trips = deque([0.0], _TRIPS)
+        """What the last passes over a few tables took. The quickest says what more tables take only once: others waited for something else."""
+        self.size = _FIRST
 
     @contextmanager
     def of(self, tables: int) -> Iterator[None]:
@@ -233,7 +243,7 @@ class Portion:
         yield
         took = self._clock() - began
         if tables < _FEWEST:
-            self._trip = took
+            self._trips.append(took)
             return
-        more = took - self._trip
-        self.size = max(_FEWEST, int(tables * _PASS_SECONDS / more)) if more > _PASS_SECONDS else None
+        each = max(took - min(self._trips), _LEAST_SECONDS) / tables
+        self.size = max(_FEWEST, min(int(_PASS_SECONDS / each), _GROWTH * tables))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from common.clock import SteadyTime
 from common.errors import DStreamError, PermanentError, TransientError
+from ingester.driver.catalog_news import CatalogAge
 from ingester.driver.loop import Loop
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_loop import World, standings
@@ -119,3 +121,16 @@ def test_it_is_told_once_that_capture_holds_the_logs_times_and_once_that_it_is_o
         "capture no longer holds the log's times",
     ]
     assert len(world.sent()) == 3
+
+
+def test_the_catalog_is_read_where_no_change_waits_for_it_and_at_last_in_any_case() -> None:
+    """With a thousand tables it takes a quarter of a second."""
+    now = 0.0
+    age = CatalogAge(lambda: SteadyTime(now))
+    assert age.due(missing=False, quiet=0.0)
+    age.read(0.25)
+    for later, quiet, due in ((29, 9.0, False), (31, 0.2, False), (31, 0.3, True), (59, 0.2, False), (61, 0.0, True)):
+        now = later
+        assert age.due(missing=False, quiet=quiet) is due
+    now = 31
+    assert age.due(missing=True, quiet=0.0)

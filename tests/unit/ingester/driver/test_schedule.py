@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import pairwise
 from random import Random
 
@@ -227,7 +228,7 @@ def test_without_tables_that_change_all_are_looked_at_together() -> None:
 def test_a_pass_over_tables_that_rest_is_as_large_as_the_last_one_was_quick() -> None:
     now = 0.0
     portion = Portion(lambda: SteadyTime(now))
-    for tables, seconds, size in ((1000, 1.0, 50), (50, 0.1, 32), (32, 0.01, None), (500, 0.25, 100)):
+    for tables, seconds, size in ((1000, 1.0, 50), (50, 0.1, 32), (32, 0.01, 64), (500, 0.25, 100)):
         with portion.of(tables):
             now += seconds
         assert portion.size == size
@@ -236,10 +237,29 @@ def test_a_pass_over_tables_that_rest_is_as_large_as_the_last_one_was_quick() ->
 def test_a_long_way_to_the_server_makes_no_pass_smaller() -> None:
     now = 0.0
     portion = Portion(lambda: SteadyTime(now))
-    for tables, seconds, size in ((1, 2.0, None), (1000, 2.04, None), (1000, 2.5, 100)):
+    passes = [*[(1, 2.0, 128)] * 4, (1000, 2.04, 1250), (1000, 2.5, 100), (1, 3.0, 100), (1000, 2.5, 100)]
+    for tables, seconds, size in passes:  # one long trip is a wait for something else
         with portion.of(tables):
             now += seconds
         assert portion.size == size
+
+
+def test_one_quick_pass_over_few_tables_makes_none_over_all_of_them() -> None:
+    """A pass over a thousand tables kept a change waiting for half a second, after one over fifty had been within its time."""
+    now = 0.0
+    portion = Portion(lambda: SteadyTime(now))
+    for tables, seconds, size in ((45, 0.03, 75), (75, 0.06, 62), (62, 0.0001, 124)):
+        with portion.of(tables):
+            now += seconds
+        assert portion.size == size
+
+
+def test_it_is_quiet_until_the_next_table_that_changes_is_due() -> None:
+    schedule, idle = busy_beside_idle(2)
+    assert schedule.quiet(idle, 3.0) == 2.0
+    assert schedule.quiet([PERSONS, *idle], 3.0) == 0
+    schedule.remove(PERSONS)
+    assert schedule.quiet(idle, 3.0) == math.inf
 
 
 @pytest.mark.parametrize("outcome", TableOutcome)
