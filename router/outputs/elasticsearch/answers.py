@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -13,13 +13,18 @@ import orjson
 
 
 class Fate(Enum):
-    """Of an operation. STALE: the document has the version that was sent, or a higher one."""
+    """Of an operation.
+
+    STALE: the document has the version that was sent, or a higher one. RACED: another operation added one of its fields at the same moment, with
+    another type; sent again, it meets the field as one that is there, as any later operation does.
+    """
 
     DONE = auto()
     STALE = auto()
     BUSY = auto()
     LATER = auto()
     REFUSED = auto()
+    RACED = auto()
     UNFIT = auto()
     MISSING = auto()
 
@@ -37,7 +42,14 @@ class Answer:
 DONE: Final = Answer(Fate.DONE)
 
 _CURRENT = re.compile(r"current version \[(\d+)\]")
-_FIELD = re.compile(r"\bfield (?:name )?\[([^\[\]]{1,200})\](?: of type \[(\w+)\])?|term in field=\"([^\"]{1,200})\"")
+_FIELD = re.compile(
+    r"\b(?:field(?: name)?|mapper|object mapping) \[([^\[\]]{1,200})\](?: of type \[(\w+)\])?|term in field=\"([^\"]{1,200})\""
+)
+_RACED = re.compile(
+    r"mapper \[[^\[\]]+\] cannot be changed from type|can't merge a non.object mapping \[[^\[\]]+\] with"
+)
+"""Shards learn of new fields one after the other: each lets a document add the field that it does not know, and the master takes the first one.
+A document that contradicts itself, with a number and a text in one array, gets the same answer, each time."""
 _BLOCK = re.compile(r"\[[A-Z_]+/\d+/([^\]]*)\]")
 
 _BUSY: Final = {"es_rejected_execution_exception", "rejected_execution_exception", "circuit_breaking_exception"}
@@ -74,7 +86,10 @@ def _of_item(item: Mapping[str, Any]) -> Answer:
     status, error = int(item["status"]), item.get("error")
     if 200 <= status < 300 or (status == 404 and error is None):
         return DONE  # a delete of what is not there is answered with 404, and leaves its version
-    return of_error(status, error)
+    answer = of_error(status, error)
+    if answer.fate is Fate.REFUSED and _RACED.search(_parts(error)[1]):
+        return replace(answer, fate=Fate.RACED)
+    return answer
 
 
 def of_error(status: int, error: object) -> Answer:

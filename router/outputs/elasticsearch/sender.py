@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,10 @@ from router.outputs.elasticsearch.versions import Versioned
 _BATCH: Final = 1024 * 1024
 _ROUNDS: Final = 8
 """Times that a document is read and written again before the rest is left to the next send: another writer is at it."""
+_RACES: Final = 5
+"""Times that a document may race for one field. What loses more often contradicts itself, and is refused."""
+_CALM: Final = 0.05
+"""Seconds until what has raced is sent again, so that every node knows the field by then."""
 
 
 @dataclass
@@ -93,7 +98,7 @@ class ElasticsearchSender:
 
     def _write(self, work: _Work, operations: Sequence[Operation], versions: Mapping[str, Versioned]) -> None:
         """Until each is written, refused, or known to be older than its document. Raises TransientError."""
-        contested = 0
+        contested, races = 0, Counter[tuple[Operation, str]]()
         while operations and contested < _ROUNDS:
             found = self._place.write([each.lines(versions.get(each.id)) for each in operations], work.until)
             work.answers |= {each.id: answer for each, answer in zip(operations, found, strict=True)}
@@ -102,8 +107,10 @@ class ElasticsearchSender:
             stale = [each for each in operations if work.answers[each.id].fate is Fate.STALE]
             versions = self._settled(work, stale) if stale else {}
             contested += bool(versions)
-            refused = [each for each in operations if work.answers[each.id].fate is Fate.REFUSED]
-            operations = [each for each in stale if each.id in versions] + _older(work, refused)
+            raced, refused = _lost(work, operations, races)
+            if raced:
+                time.sleep(_CALM)
+            operations = [*(each for each in stale if each.id in versions), *raced, *_older(work, refused)]
 
     def _settled(self, work: _Work, stale: Sequence[Operation]) -> Mapping[str, Versioned]:
         """Those of `stale` that must be written after all, with their versions. The others are done."""
@@ -170,6 +177,21 @@ class ElasticsearchSender:
         if answer.fate is Fate.UNFIT:
             self._opened = False
             raise EntityUnavailable(f"writing to {self._place.name}: {answer.words}", hint=answer.hint)
+
+
+def _lost(
+    work: _Work, operations: Sequence[Operation], races: Counter[tuple[Operation, str]]
+) -> tuple[Sequence[Operation], Sequence[Operation]]:
+    """Those of `operations` that are sent again, and those that are refused. `races`: how often each had which words, which name the field."""
+    raced, refused = list[Operation](), list[Operation]()
+    for each in operations:
+        answer = work.answers[each.id]
+        if answer.fate is Fate.RACED:
+            races[each, answer.words] += 1
+            (raced if races[each, answer.words] <= _RACES else refused).append(each)
+        elif answer.fate is Fate.REFUSED:
+            refused.append(each)
+    return raced, refused
 
 
 def _older(work: _Work, refused: Sequence[Operation]) -> list[Operation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -28,14 +28,21 @@ _ROWS = partial(rows_chunk, keys=Keys({"Persons": ["ID"], "Lines": KEY}), delete
 _MARKS = partial(rows_chunk, keys=Keys({"Persons": ["ID"], "Lines": KEY}), deletes="mark")
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.outputs.elasticsearch.sender._CALM", 0.0)
+
+
 def sender(index: FakeIndex, make: Any = _ROWS) -> ElasticsearchSender:
     return ElasticsearchSender(index, make, seconds=30, remarks=Remarks("search"))
 
 
-def row(id: int, place: int, *, text: str = "", session: str | None = "one") -> Message:
-    """An insert of row `id`, at a place of one transaction."""
+def row(
+    id: int, place: int, *, text: str = "", session: str | None = "one", more: Mapping[str, object] | None = None
+) -> Message:
+    """An insert of row `id`, at a place of one transaction. `more`: columns."""
     body = json.loads(native("insert").body)
-    body["data"] = {"ID": id, "Text": text}
+    body["data"] = {"ID": id, "Text": text, **(more or {})}
     body["metadata"] |= {"CommandID": place, "EventID": f"{id}-{place}"}
     return replace(native("insert"), body=json.dumps(body).encode(), message_id=f"{id}-{place}", session_id=session)
 
@@ -83,6 +90,44 @@ def test_a_refused_message_leaves_what_was_before_it_and_names_it() -> None:
         sender(index).send(chunk)
     assert (raised.value.at, raised.value.accepted, raised.value.by_entity) == (2, frozenset({0, 1}), True)
     assert texts(index) == {"1": "good", "2": "", "3": ""}
+
+
+def test_documents_that_bring_one_field_with_several_types_are_all_written() -> None:
+    index, values = FakeIndex(), [1, "two", 3.5, True]
+    sender(index).send([row(id, id, more={"New": value}) for id, value in enumerate(values, 1)])
+    assert [document["New"] for document in index.documents.values()] == values
+    assert index.requests == 2
+
+
+def test_a_document_may_race_for_each_of_its_fields() -> None:
+    """The rows before it have a value in one of the columns each, so it meets another new field each time."""
+    index, names = FakeIndex(), [f"C{number}" for number in range(20)]
+    rows = [row(0, 100, more=dict.fromkeys(names, "a text"))]
+    rows += [row(id, id, more={name: at for at, name in enumerate(names) if at < id}) for id in range(1, 21)]
+    sender(index).send(rows[::-1])
+    assert len(index.documents) == 21
+
+
+def test_a_document_that_contradicts_itself_is_refused_and_those_that_race_with_it_are_written() -> None:
+    index = FakeIndex(torn="torn")
+    chunk = [row(1, 1, more={"New": 1}), row(2, 2, more={"New": "two"}), row(1, 3, more={"Torn": "torn"})]
+    with pytest.raises(MessageRefused, match="400 illegal_argument_exception in field Torn") as raised:
+        sender(index).send(chunk)
+    assert (raised.value.at, raised.value.accepted) == (2, frozenset({0, 1}))
+    assert {id: document["New"] for id, document in index.documents.items()} == {"1": 1, "2": "two"}
+    assert index.requests < 12
+
+
+def test_a_race_that_time_ends_refuses_nothing() -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    one.open()
+    index.said = [Answer(Fate.RACED, "400 in field New"), TransientError("no time is left")]
+    with pytest.raises(SendInterrupted, match="no time is left") as raised:
+        one.send([row(1, 1)])
+    assert raised.value.accepted == frozenset()
+    one.send([row(1, 1)])
+    assert len(index.documents) == 1
 
 
 def test_a_message_that_is_no_change_is_refused_and_other_sessions_are_accepted() -> None:
