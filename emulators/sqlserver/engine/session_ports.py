@@ -150,7 +150,7 @@ class DatabaseAccess(Protocol):
 class Locks(Protocol):
     """What is waited for and kept. Everything that waits raises 1205, 1222, Cancelled."""
 
-    def await_tables(self, tables: Collection[StoredTable]) -> None:
+    def await_tables(self, plan: Plan) -> None:
         """Wait while other sessions hold exclusive locks on whole tables."""
         ...
 
@@ -164,7 +164,7 @@ class Locks(Protocol):
         """Row numbers that other open transactions hold, by table."""
         ...
 
-    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
+    def await_rows(self, plan: Plan, held: str) -> None:
         """Wait until the transaction ends that has changed rows of `held`."""
         ...
 

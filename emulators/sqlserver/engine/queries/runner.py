@@ -133,7 +133,7 @@ class Runner:
         """Plan and run a query that only reads; once more when a table changed in between. `sent`: see `plan`."""
         for _ in range(3):
             plan = self.plan(fragment, sent=sent)
-            self.session.locks.await_tables(plan.reads)
+            self.session.locks.await_tables(plan)
             kept = self.session.locks.keep(plan)
             link = self.link(plan)
             try:
@@ -164,7 +164,7 @@ class Runner:
                 if not isinstance(found, RowLocked):
                     raise found from error
                 locks.let_go(kept)
-                locks.await_rows(plan.reads, str(found))
+                locks.await_rows(plan, str(found))
                 kept = locks.keep(plan)
             finally:
                 link.rows_held = {}

@@ -47,7 +47,8 @@ class Merging:
     def merge(self, statement: st.Merge) -> Iterator[Event]:
         writing = self._writing
         database, entry = writing.entry(statement.table)
-        with self.session.writing(database, [database.storage(entry.table)], plans=self._plans(statement)) as link:
+        stored, plans = [database.storage(entry.table)], self._plans(statement)
+        with self.session.writing(database, stored, "TABLE" if statement.whole else "CHANGE", plans) as link:
             _, entry = writing.entry(statement.table)
             writer = TableWriter(database, entry, link, "MERGE")
             work = self._found(statement, writer, link)

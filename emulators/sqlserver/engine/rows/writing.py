@@ -14,6 +14,7 @@ from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store.catalog import Default, TableEntry
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.engine.store.table_locks import Change as Changing
 from emulators.sqlserver.results import Column, Event, ResultSet, ReturnStatus, RowCount, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object, unsupported
@@ -64,7 +65,8 @@ class Writing:
             return
         database, entry = self.entry(statement.table)
         plans = [self.session.runner.plan(statement.query)] if statement.query is not None else []
-        with self.session.writing(database, [database.storage(entry.table)], "INSERT", plans) as link:
+        change: Changing = "TABLE" if statement.whole else "INSERT"
+        with self.session.writing(database, [database.storage(entry.table)], change, plans) as link:
             entry = self.entry_now(statement.table, database, entry)
             writer = TableWriter(database, entry, link, "INSERT")
             rows = self._rows(statement, writer, self.builder(writer, statement.columns))
@@ -88,7 +90,7 @@ class Writing:
             elif not isinstance(event, RowCount | StatementDone | ReturnStatus):
                 yield event
         for columns, rows in found:
-            self.store(statement.table, statement.columns, columns, rows)
+            self.store(statement.table, statement.columns, columns, rows, statement.whole)
         yield self.done(sum(len(rows) for _, rows in found))
 
     def builder(self, writer: TableWriter, columns: Sequence[str] | None) -> RowBuilder:
@@ -190,7 +192,7 @@ class Writing:
 
     def update(self, statement: st.Update) -> Iterator[Event]:
         database, table, stored, plans = self._found(statement.query, statement.target, statement.has_from)
-        with self.session.writing(database, stored, plans=plans) as link:
+        with self.session.writing(database, stored, "TABLE" if statement.whole else "CHANGE", plans) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "UPDATE")
             changed = self.set_columns([name for name, _ in statement.columns], writer)
@@ -275,7 +277,7 @@ class Writing:
 
     def delete(self, statement: st.Delete) -> Iterator[Event]:
         database, table, stored, plans = self._found(statement.query, statement.target, statement.has_from)
-        with self.session.writing(database, stored, plans=plans) as link:
+        with self.session.writing(database, stored, "TABLE" if statement.whole else "CHANGE", plans) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "DELETE")
             plan, _ = self.session.runner.plan_rows(statement.query, statement.target, statement.has_from)
@@ -303,10 +305,18 @@ class Writing:
     ) -> list[Event]:
         return list(output_events(self.session, output, entry, changes, outside, self.store, statement))
 
-    def store(self, table: st.Name, columns: tuple[str, ...] | None, given: Sequence[Column], rows: list[Row]) -> None:
+    def store(
+        self,
+        table: st.Name,
+        columns: tuple[str, ...] | None,
+        given: Sequence[Column],
+        rows: list[Row],
+        whole: bool = False,
+    ) -> None:
         """INSERT of rows that are there already: OUTPUT ... INTO, INSERT ... EXEC, SELECT ... INTO."""
         database, entry = self.entry(table)
-        with self.session.writing(database, [database.storage(entry.table)], "INSERT") as link:
+        change: Changing = "TABLE" if whole else "INSERT"
+        with self.session.writing(database, [database.storage(entry.table)], change) as link:
             _, entry = self.entry(table)
             writer = TableWriter(database, entry, link, "INSERT")
             builder = self.builder(writer, columns)

@@ -16,6 +16,7 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.kept_locks import Kept, KeptLocks
 from emulators.sqlserver.engine.store.table_locks import Change
 from emulators.sqlserver.results import Cancel
+from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.planning.plans import KeptLock, Plan, StoredTable
 
 _UNLOCKED = ("READ UNCOMMITTED", "SNAPSHOT")
@@ -45,12 +46,12 @@ class SessionLocks:
 
     # -- readers
 
-    def await_tables(self, tables: Collection[StoredTable]) -> None:
+    def await_tables(self, plan: Plan) -> None:
         """Wait while other sessions hold exclusive locks on whole tables that are about to be read. Raises 1205, 1222, Cancelled."""
-        for database, table in self._read_under_locks(tables):
+        for database, table in self._read_under_locks(plan.reads):
             if database.locks.excludes(self._session, table):
                 with self._waiting_for(database, table):
-                    database.locks.await_table(self._session, table, *self._session.patience())
+                    database.locks.await_table(self._session, table, *self._patience(plan, database, table))
 
     def keep(self, plan: Plan) -> Sequence[Kept]:
         """The locks that a reader of the plan's tables keeps; those that are new. Raises 1205, 1222, Cancelled."""
@@ -62,7 +63,7 @@ class SessionLocks:
             wanted.update(((table, strict), None) for table in sorted(plan.reads))
         named = ((self._session.find(name), table, lock) for (name, table), lock in wanted if name[0] not in "#@")
         locks = [Kept(database, table, lock) for database, table, lock in named if database is not None]
-        new = self.kept.keep(locks, *self._session.patience())
+        new = self.kept.keep(locks, lambda one: self._patience(plan, one.database, one.table))
         if not self._session.in_transaction:
             self.kept.let_go(new)
             return ()
@@ -80,18 +81,22 @@ class SessionLocks:
                 found[table] = numbers
         return found
 
-    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
+    def await_rows(self, plan: Plan, held: str) -> None:
         """Wait until the transaction ends that has changed rows of the table `held`. Raises 1205, 1222, Cancelled."""
-        for database, table in self._read_under_locks(tables):
+        for database, table in self._read_under_locks(plan.reads):
             if table == held:
                 with self._waiting_for(database, table):
-                    database.locks.await_rows(self._session, table, *self._session.patience())
+                    database.locks.await_rows(self._session, table, *self._patience(plan, database, table))
 
     def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
         """Wait while the last row of a table is another session's, not yet committed. Raises 1222, Cancelled."""
         isolation = self._session.settings.isolation
         if isolation not in _UNLOCKED and not (database.read_committed_snapshot and isolation == "READ COMMITTED"):
             database.locks.await_end(self._session, schema, name, *self._session.patience())
+
+    def _patience(self, plan: Plan, database: StoredDatabase, table: str) -> tuple[float | None, Cancel]:
+        timeout, cancelled = self._session.patience()
+        return 0.0 if (database.name, table) in plan.nowait else timeout, cancelled
 
     def _read_under_locks(self, tables: Collection[StoredTable]) -> Iterator[tuple[StoredDatabase, str]]:
         """The tables whose locks a reader of this isolation level heeds."""
@@ -118,7 +123,9 @@ class SessionLocks:
     ) -> None:
         """Wait, before the statement has the writer lock, for those who keep locks against it. Raises 1205, 1222, Cancelled."""
         for plan in plans:
-            self.await_tables(plan.reads)
+            if plan.nowait:  # it may wait for the database's one writer, whatever that writes to
+                raise unsupported("table hint NOWAIT in a statement that changes rows")
+            self.await_tables(plan)
             self.keep(plan)
         for table in tables:
             if database.locks.against_change(self._session, table, change):

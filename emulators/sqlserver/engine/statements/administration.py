@@ -13,6 +13,7 @@ from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.statements.database_options import alter_database
 from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.engine.store.table_locks import Change
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
@@ -36,6 +37,9 @@ _DEFINERS: Mapping[type, Callable[[Definer, Any], None]] = {
     df.CreateSchema: Definer.create_schema,
     df.DropSchema: Definer.drop_schema,
 }
+
+_OF_TABLES = (df.AddColumns, df.DropParts, df.AlterColumn, df.DropTable, df.TruncateTable)
+"""What locks a table's definition, so that nobody reads it: https://learn.microsoft.com/sql/t-sql/statements/truncate-table-transact-sql"""
 
 
 def _object(statement: Any) -> st.Name:
@@ -72,7 +76,8 @@ class Administration:
         session = self.session
         database = SessionNames(session).database(_object(statement))
         try:
-            with session.writing(database, self._defined(database, statement)):
+            change: Change = "TABLE" if isinstance(statement, _OF_TABLES) else "CHANGE"
+            with session.writing(database, self._defined(database, statement), change):
                 _DEFINERS[type(statement)](Definer(session, database, self._value_of), statement)
         except Truncation as cut:
             raise errors.unsupported(f"a change of type that would cut {cut.value!r}") from None

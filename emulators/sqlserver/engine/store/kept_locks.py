@@ -7,7 +7,7 @@ Source: https://learn.microsoft.com/sql/t-sql/language-elements/rollback-transac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from emulators.sqlserver.engine.store.database import StoredDatabase
@@ -34,13 +34,17 @@ class KeptLocks:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, wanted: Sequence[Kept], timeout: float | None, cancelled: Cancel) -> list[Kept]:
-        """Those that are new. Raises SqlError 1205, 1222, Cancelled."""
-        new = []
-        for one in wanted:
-            if one.database.locks.keep(self._owner, one.table, one.lock, timeout, cancelled):
-                self._kept.append(one)
-                new.append(one)
+    def keep(self, wanted: Sequence[Kept], patience: Callable[[Kept], tuple[float | None, Cancel]]) -> list[Kept]:
+        """All of them, or no more than before; those that are new. Raises SqlError 1205, 1222, Cancelled."""
+        new: list[Kept] = []
+        try:
+            for one in wanted:
+                if one.database.locks.keep(self._owner, one.table, one.lock, *patience(one)):
+                    self._kept.append(one)
+                    new.append(one)
+        except BaseException:
+            self.let_go(new)
+            raise
         return new
 
     def let_go(self, kept: Sequence[Kept]) -> None:

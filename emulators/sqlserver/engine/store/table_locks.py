@@ -18,12 +18,16 @@ from emulators.sqlserver.engine.store.held import HeldTables
 from emulators.sqlserver.results import Cancel
 from emulators.sqlserver.tsql.planning.plans import KeptLock
 
-Change = Literal["INSERT", "CHANGE"]
-"""What a statement does to a table: it adds rows, or does something to those that are there."""
+Change = Literal["INSERT", "CHANGE", "TABLE"]
+"""What a statement does to a table: it adds rows, or does something to those that are there, or to the table as a whole."""
 ESCALATION = 5000
 """Row locks of one statement on one table that become one lock on all of it."""
 _LETS_INSERT = frozenset(("ROWS", "UPDATE"))
 _MEETS_INSERTS = frozenset(("RANGE", "TABLE", "EXCLUSIVE"))
+
+
+Saved = tuple[dict[str, set[int]], frozenset[str]]
+"""What a write transaction held at a savepoint: rows by table, and whole tables."""
 
 
 class RowLocked(Exception):
@@ -37,10 +41,19 @@ class HeldByTransaction:
     owner: object
     excluded: set[str] = field(default_factory=set)
     """Tables that nobody else may read."""
+    whole: set[str] = field(default_factory=set)
+    """Those of them that a statement locked as a whole before it changed any row."""
     changed: dict[str, set[int]] = field(default_factory=dict)
     """Row numbers of what it changed, by table."""
     changing: dict[str, Change] = field(default_factory=dict)
     """The tables that its statement is at work on, before it is known which rows."""
+
+    def begin(self, table: str, change: Change) -> None:
+        """A statement is about to change the table."""
+        self.changing[table] = change
+        if change == "TABLE" and table not in self.excluded:
+            self.excluded.add(table)
+            self.whole.add(table)
 
     def change(self, table: str, numbers: Collection[int]) -> None:
         """A statement has changed these rows."""
@@ -55,6 +68,17 @@ class HeldByTransaction:
     def rows(self) -> dict[str, set[int]]:
         """A copy of what it changed."""
         return {table: set(numbers) for table, numbers in self.changed.items()}
+
+    def saved(self) -> Saved:
+        """For a savepoint."""
+        return self.rows(), frozenset(self.whole)
+
+    def back_to(self, saved: Saved) -> None:
+        """Let go of what came after a savepoint, escalated locks excepted."""
+        rows, whole = saved
+        self.changed = {table: set(numbers) for table, numbers in rows.items()}
+        self.excluded -= self.whole - whole
+        self.whole &= whole
 
 
 class TableLocks:
@@ -133,7 +157,7 @@ class TableLocks:
         held = self._open()
         if held is not None and held.owner is not owner:
             changing = held.changing.get(table)
-            if changing == "CHANGE" or (lock in _MEETS_INSERTS and (changing or table in held.changed)):
+            if changing in ("CHANGE", "TABLE") or (lock in _MEETS_INSERTS and (changing or table in held.changed)):
                 found.append(held.owner)
         return found
 
@@ -143,9 +167,7 @@ class TableLocks:
         """The owner's open write transaction is about to change the table; False, and it is not, while somebody keeps locks against that."""
         held = self._open()
         assert held is not None
-        return self._lock.unless(
-            lambda: self.against_change(owner, table, change), lambda: held.changing.update({table: change})
-        )
+        return self._lock.unless(lambda: self.against_change(owner, table, change), lambda: held.begin(table, change))
 
     def await_change(self, owner: object, table: str, change: Change, timeout: float | None, cancelled: Cancel) -> None:
         """Wait until nobody keeps locks against a change. Raises SqlError 1205, 1222, Cancelled."""
@@ -155,7 +177,7 @@ class TableLocks:
         if not self._kept:
             return []
         others = self._others(owner, table)
-        return [other for other, kept in others if change == "CHANGE" or not kept <= _LETS_INSERT]
+        return [other for other, kept in others if change != "INSERT" or not kept <= _LETS_INSERT]
 
     # -- readers
 

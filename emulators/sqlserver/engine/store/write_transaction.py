@@ -13,7 +13,7 @@ from emulators.sqlserver.engine.extension import ChangeObserver, Transaction
 from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.catalog import Catalog
 from emulators.sqlserver.engine.store.links import Link
-from emulators.sqlserver.engine.store.table_locks import HeldByTransaction
+from emulators.sqlserver.engine.store.table_locks import HeldByTransaction, Saved
 
 
 @dataclass(slots=True)
@@ -25,8 +25,8 @@ class WriteTransaction:
     catalog: Catalog
     link: Link
     observer: Callable[[], ChangeObserver | None]
-    savepoints: dict[str, tuple[Catalog, dict[str, set[int]]]] = field(default_factory=dict)
-    """What each savepoint goes back to: the catalog, and the rows that were changed by then."""
+    savepoints: dict[str, tuple[Catalog, Saved]] = field(default_factory=dict)
+    """What each savepoint goes back to: the catalog, and what was held by then."""
     depth: int = 0
     """How many statements run inside one another: a procedure that writes runs inside the one that calls it."""
     held: HeldByTransaction = field(init=False)
@@ -38,13 +38,13 @@ class WriteTransaction:
     def save(self, name: str) -> None:
         """A user's savepoint."""
         self.link.execute(f"SAVEPOINT {storage.quote('u_' + name.lower())}")
-        self.savepoints[name.lower()] = (self.catalog, self.held.rows())
+        self.savepoints[name.lower()] = (self.catalog, self.held.saved())
         self._tell_saved(name)
 
     def rollback_to(self, name: str) -> None:
         self.link.execute(f"ROLLBACK TO {storage.quote('u_' + name.lower())}")
-        self.catalog, changed = self.savepoints[name.lower()]
-        self.held.changed = {table: set(numbers) for table, numbers in changed.items()}
+        self.catalog, held = self.savepoints[name.lower()]
+        self.held.back_to(held)
         self._tell_rolled_back(name)
 
     @contextmanager

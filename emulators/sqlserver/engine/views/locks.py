@@ -94,7 +94,7 @@ def _of_transaction(session: StatementSession, database: StoredDatabase) -> Iter
             continue
         index = partitioned(entry.table)[0]
         entity = partition_id(entry.table, index)
-        for row in sorted(set(changed[stored]))[:_ROWS_SHOWN]:
+        for row in sorted(changed.get(stored, ()))[:_ROWS_SHOWN]:
             text = f"({crc32(str(row).encode()):012x})" if index else f"1:{row // 100 + 8}:{row % 100}"
             yield _Lock("KEY" if index else "RID", database.database_id, "X", number, entity=entity, description=text)
 

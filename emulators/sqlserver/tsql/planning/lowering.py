@@ -65,8 +65,16 @@ def _plan(lowering: Queries, sql: str, columns: tuple[Column, ...]) -> Plan:
     # An operand beside NULL is lowered and left out: SQLite wants no more parameters than the highest that is mentioned.
     used = max((int(number) for number in _PARAMETER.findall(_QUOTED.sub("", sql))), default=0)
     parameters = tuple(lowering.parameters[:used])
-    reads, keeps = frozenset(lowering.reads), frozenset(lowering.keeps)
-    return Plan(sql, columns, parameters, tuple(lowering.virtuals), frozenset(lowering.databases), reads, keeps)
+    return Plan(
+        sql,
+        columns,
+        parameters,
+        tuple(lowering.virtuals),
+        frozenset(lowering.databases),
+        frozenset(lowering.reads),
+        frozenset(lowering.keeps),
+        frozenset(lowering.nowait),
+    )
 
 
 def lower_rows(

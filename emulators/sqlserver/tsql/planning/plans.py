@@ -94,6 +94,8 @@ class Plan:
     """Tables that are read under locks: those with the hint NOLOCK are not here."""
     keeps: frozenset[tuple[StoredTable, KeptLock]] = field(default_factory=frozenset)
     """The locks that hints ask for, to be kept until the transaction ends."""
+    nowait: frozenset[StoredTable] = field(default_factory=frozenset)
+    """Tables that are not waited for, whatever LOCK_TIMEOUT is."""
     later: tuple[str, ...] = ()
     """Of each column what is made of SQLite's row when that is sent (postponed.py); empty where nothing is left to do."""
 

@@ -15,6 +15,7 @@ from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, KeptLock, N
 from emulators.sqlserver.tsql.planning.precedence import EXPLICIT, IMPLICIT
 from emulators.sqlserver.tsql.planning.predicates import Predicates
 from emulators.sqlserver.tsql.planning.scopes import CommonTable, Output, Relation, Scope
+from emulators.sqlserver.tsql.reading.dml.hints import DIRTY, HINTS, READPAST
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.trees import parse_query, spelled
 
@@ -22,30 +23,6 @@ ROW = "row_number_of_base"
 _TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
 _SAID = {"pivots": "PIVOT or UNPIVOT", "sample": "TABLESAMPLE", "version": "FOR SYSTEM_TIME"}
 _DERIVED_PARTS = frozenset(("this", "expressions", "alias", "joins"))
-_HINTS = frozenset(
-    (
-        "NOLOCK",
-        "READUNCOMMITTED",
-        "READCOMMITTED",
-        "READCOMMITTEDLOCK",
-        "READPAST",
-        "ROWLOCK",
-        "PAGLOCK",
-        "TABLOCK",
-        "TABLOCKX",
-        "UPDLOCK",
-        "XLOCK",
-        "HOLDLOCK",
-        "SERIALIZABLE",
-        "REPEATABLEREAD",
-        "NOWAIT",
-        "FORCESEEK",
-        "NOEXPAND",
-    )
-)
-
-
-_DIRTY = frozenset(("NOLOCK", "READUNCOMMITTED"))
 _WITH_DEFAULTS = frozenset(("fn_listextendedproperty",))
 """Table functions whose arguments may be DEFAULT, which is NULL there."""
 
@@ -90,6 +67,7 @@ class Relations(Predicates):
         self._argument_parameters: tuple[str, ...] = ()
         self.reads: set[StoredTable] = set()
         self.keeps: set[tuple[StoredTable, KeptLock]] = set()
+        self.nowait: set[StoredTable] = set()
 
     # Implemented where whole queries are lowered.
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -189,7 +167,7 @@ class Relations(Predicates):
     def _check_hints(self, node: exp.Table) -> None:
         for clause in node.args.get("hints") or []:
             for hint in clause.expressions:
-                if hint.name.upper() not in _HINTS and _named_index(hint) is None:
+                if hint.name.upper() not in HINTS and _named_index(hint) is None:
                     raise errors.unsupported(f"table hint {hint.sql()}")
 
     def _check_index_hints(self, node: exp.Table, source: Source) -> None:
@@ -207,8 +185,12 @@ class Relations(Predicates):
         """https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
         table = source.storage or source.view.removeprefix(ELSEWHERE) * source.view.startswith(ELSEWHERE)
         given = {hint.name.upper() for clause in node.args.get("hints") or [] for hint in clause.expressions}
-        if table and not given & _DIRTY:
+        if table and not given & DIRTY:
             self.reads.add((source.database, table))
+        if table and READPAST in given:
+            raise errors.unsupported(f"table hint {READPAST}")
+        if table and "NOWAIT" in given:
+            self.nowait.add((source.database, table))
         if table:
             self.keeps.update(((source.database, table), lock) for lock in _kept(given))
 

@@ -65,7 +65,8 @@ class InsertBulk(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Insert(Statement):
-    """One of `rows` (VALUES), `query` (INSERT ... SELECT), `execute` (INSERT ... EXEC) or none (DEFAULT VALUES)."""
+    """One of `rows` (VALUES), `query` (INSERT ... SELECT), `execute` (INSERT ... EXEC) or none (DEFAULT VALUES). `whole`: the table is locked as a
+    whole; so of the other statements."""
 
     table: Name
     columns: tuple[str, ...] | None
@@ -73,6 +74,7 @@ class Insert(Statement):
     query: Fragment | None
     output: Output | None = None
     execute: Statement | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Update(Statement):
     query: Fragment
     has_from: bool
     output: Output | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Delete(Statement):
     query: Fragment
     has_from: bool
     output: Output | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,7 @@ class Merge(Statement):
     orphaned: Fragment | None
     clauses: tuple[MergeClause, ...]
     output: Output | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

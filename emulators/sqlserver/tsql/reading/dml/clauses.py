@@ -27,12 +27,6 @@ def column_list(reader: Reader) -> tuple[str, ...]:
     return tuple(names)
 
 
-def hints(reader: Reader) -> None:
-    if reader.at("WITH", "("):
-        reader.advance()
-        reader.skip_parentheses()
-
-
 def parse_output(reader: Reader, stops: Sequence[str]) -> st.Output | None:
     if not reader.accept("OUTPUT"):
         return None

@@ -14,12 +14,12 @@ from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.dml.clauses import (
     NOTHING,
     column_list,
-    hints,
     parse_output,
     refuse_common_table,
     table_name,
     top_clause,
 )
+from emulators.sqlserver.tsql.reading.dml.hints import hints_of_target, whole_table
 from emulators.sqlserver.tsql.reading.dml.select import query_tokens
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment, joined, literal
 from emulators.sqlserver.tsql.reading.reader import Reader
@@ -47,7 +47,7 @@ def parse_insert(
     reader.accept("INTO")
     table = table_name(reader)
     refuse_common_table(prefix, table, "INSERT")
-    hints(reader)
+    hints = hints_of_target(reader)
     columns = None
     if reader.at("(") and reader.peek().key not in ("SELECT", "WITH"):
         columns = column_list(reader)
@@ -55,19 +55,19 @@ def parse_insert(
     if top and not reader.at("SELECT"):
         raise unsupported("INSERT TOP without SELECT")
     if reader.accept("DEFAULT", "VALUES"):
-        return st.Insert(line, table, columns, None, None, output)
+        return st.Insert(line, table, columns, None, None, output, None, whole_table(hints))
     if reader.accept("VALUES"):
-        return st.Insert(line, table, columns, _rows(reader), None, output)
+        return st.Insert(line, table, columns, _rows(reader), None, output, None, whole_table(hints))
     if reader.here.key in ("EXEC", "EXECUTE") and execute is not None:
         if output is not None:
             raise SqlError(483, "The OUTPUT clause cannot be used in an INSERT...EXEC statement.", 16)
-        return st.Insert(line, table, columns, None, None, None, execute(reader))
+        return st.Insert(line, table, columns, None, None, None, execute(reader), whole_table(hints))
     if reader.here.key not in ("SELECT", "WITH", "("):
         raise reader.unexpected()
     query = fragment(reader.sql, query_tokens(reader), " ", True, len(prefix.lifted))
     if top:
         query = Fragment(f"SELECT {top}* FROM ({query.text}) AS q", query.lifted, query.variables)
-    return st.Insert(line, table, columns, None, joined([prefix, query]), output)
+    return st.Insert(line, table, columns, None, joined([prefix, query]), output, None, whole_table(hints))
 
 
 def _bulk(reader: Reader, line: int) -> st.Statement:

@@ -13,11 +13,11 @@ from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.dml.clauses import (
     ASSIGNMENTS,
     column_list,
-    hints,
     outside_columns,
     parse_output,
     refuse_common_table,
 )
+from emulators.sqlserver.tsql.reading.dml.hints import hints_of_target, whole_table
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment, joined
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
@@ -71,9 +71,9 @@ def parse_merge(reader: Reader, prefix: Fragment) -> st.Statement:
     table = reader.qualified()
     refuse_common_table(prefix, table, "MERGE")
     written = reader.tokens[begin : reader.position]
-    hints(reader)
+    hints = hints_of_target(reader)
     alias = _alias(reader)
-    hints(reader)
+    hints |= hints_of_target(reader)
     reader.expect("USING")
     source, condition = _source_and_condition(reader)
     clauses = []
@@ -89,7 +89,7 @@ def parse_merge(reader: Reader, prefix: Fragment) -> st.Statement:
     outside = outside_columns(output)
     queries = _queries(reader, prefix, (written, alias), (source, condition), clauses, outside)
     name = (alias.text.strip('[]"'),) if alias is not None else table
-    return st.Merge(line, table, name, *queries, _planned(clauses), output)
+    return st.Merge(line, table, name, *queries, _planned(clauses), output, whole_table(hints))
 
 
 def _alias(reader: Reader) -> Token | None:

@@ -10,12 +10,12 @@ from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.dml.clauses import (
     ASSIGNMENTS,
     NOTHING,
-    hints,
     outside_columns,
     parse_output,
     table_name,
     top_clause,
 )
+from emulators.sqlserver.tsql.reading.dml.hints import hints_of_target, whole_table
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment, joined
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
@@ -24,19 +24,19 @@ from emulators.sqlserver.tsql.reading.tokens import OP, QUOTED, VARIABLE, WORD, 
 _CLAUSES = ("FROM", "WHERE", "OPTION", "OUTPUT", ";")
 
 
-def _target(reader: Reader) -> tuple[st.Name, str]:
+def _target(reader: Reader) -> tuple[st.Name, str, frozenset[str]]:
+    """Its name, how it is written, and its hints."""
     begin = reader.position
     name = table_name(reader)
     text = reader.text(reader.tokens[begin : reader.position])
-    hints(reader)
-    return name, text
+    return name, text, hints_of_target(reader)
 
 
 def parse_update(reader: Reader, prefix: Fragment = NOTHING) -> st.Statement:
     line = reader.line()
     reader.expect("UPDATE")
     top = top_clause(reader)
-    target, written = _target(reader)
+    target, written, hints = _target(reader)
     reader.expect("SET")
     columns: list[tuple[str, str]] = []
     parts = [prefix]
@@ -51,7 +51,7 @@ def parse_update(reader: Reader, prefix: Fragment = NOTHING) -> st.Statement:
     output = parse_output(reader, ("FROM", "WHERE", "OPTION", ";"))
     parts += [Fragment(f", {item}") for item in outside_columns(output)]
     tail, has_from = _tail(reader, written, lifted)
-    return st.Update(line, target, tuple(columns), joined([*parts, tail]), has_from, output)
+    return st.Update(line, target, tuple(columns), joined([*parts, tail]), has_from, output, whole_table(hints))
 
 
 def _set_clause(reader: Reader, prefix: str, lifted: int) -> tuple[tuple[str, str], Fragment]:
@@ -104,10 +104,12 @@ def parse_delete(reader: Reader, prefix: Fragment = NOTHING) -> st.Statement:
     reader.expect("DELETE")
     top = top_clause(reader)
     reader.accept("FROM")
-    target, written = _target(reader)
+    target, written, hints = _target(reader)
     output = parse_output(reader, ("FROM", "WHERE", "OPTION", ";"))
     if reader.here.kind == OP and reader.here.key not in (";", ")"):
         raise reader.unexpected()
     tail, has_from = _tail(reader, written, len(prefix.lifted))
     items = ", ".join(("0", *outside_columns(output)))
-    return st.Delete(line, target, joined([prefix, Fragment(f"SELECT {top}{items}"), tail]), has_from, output)
+    return st.Delete(
+        line, target, joined([prefix, Fragment(f"SELECT {top}{items}"), tail]), has_from, output, whole_table(hints)
+    )
