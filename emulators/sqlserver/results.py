@@ -136,6 +136,10 @@ class SqlError(Exception):
         """What the server reports first, where it reports two; TRY ... CATCH sees the last."""
 
 
+class Cancelled(Exception):
+    """What ran ended because the client sent an ATTENTION or went away, or because the session was killed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A typed parameter of an RPC; `name` with its @ ("" when positional)."""
@@ -188,7 +192,7 @@ class Session(Protocol):
     def in_transaction(self) -> bool: ...
 
     def batch(self, sql: str, parameters: Mapping[str, Parameter], cancelled: Cancel) -> Iterator[Event]:
-        """Run a batch; `parameters` are bound as its variables (sp_executesql). Raises SqlError."""
+        """Run a batch; `parameters` are bound as its variables (sp_executesql). Raises SqlError, Cancelled; so do its rows."""
         ...
 
     def procedure(self, name: str, parameters: Sequence[Parameter], cancelled: Cancel) -> Iterator[Event]:

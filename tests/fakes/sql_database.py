@@ -22,8 +22,7 @@ from emulators.sqlserver.engine.extension import (
     TableColumn,
     Transaction,
 )
-from emulators.sqlserver.engine.locks import Cancelled
-from emulators.sqlserver.results import Cancel, Column, SqlError
+from emulators.sqlserver.results import Cancel, Cancelled, Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 
 Named = dict[str, Any]

@@ -16,7 +16,7 @@ from emulators.sqlserver.connections.channel import Channel, Closed
 from emulators.sqlserver.connections.handshake import Handshake
 from emulators.sqlserver.connections.settings import Settings
 from emulators.sqlserver.injection import BrokenOff, Stage
-from emulators.sqlserver.results import Engine, Event, ResultSet, Session, SqlError
+from emulators.sqlserver.results import Cancelled, Engine, Event, ResultSet, Session, SqlError
 from emulators.sqlserver.wire import bulk_load, rpc, tokens, transactions
 from emulators.sqlserver.wire.errors import ProtocolError
 from emulators.sqlserver.wire.packets import (
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _FATAL = 20
 """Errors of this severity and more end the connection (Database Engine error severities)."""
+
+_KILLED = SqlError(596, "Cannot continue the execution because the session is in the kill state.", 21)
 
 
 class Connection:
@@ -151,6 +153,10 @@ class Connection:
             self._fatal = error.severity >= _FATAL
             if not self._channel.attention:
                 self._channel.write(response.fail(error))
+        except Cancelled:
+            if not self._channel.attention:  # the client has gone, or the session was killed
+                self._fatal = True
+                self._channel.write(response.fail(_KILLED))
         except BrokenOff:
             self._fatal = True
             self._channel.write(response.cut_short())

@@ -11,8 +11,8 @@ import threading
 from dataclasses import dataclass
 
 from emulators.sqlserver import turns
-from emulators.sqlserver.engine.locks import Cancelled, Patience
-from emulators.sqlserver.results import Cancel
+from emulators.sqlserver.engine.locks import Patience
+from emulators.sqlserver.results import Cancel, Cancelled
 
 _SIMPLE = {
     "IntentShared": frozenset(("IS",)),

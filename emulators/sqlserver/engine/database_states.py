@@ -14,13 +14,12 @@ from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
 from emulators.sqlserver import turns
-from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store import availability
 from emulators.sqlserver.engine.store.availability import RESTRICTED_USER, SINGLE_USER, Availability
 from emulators.sqlserver.engine.store.database import StoredDatabase
-from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.results import Cancelled, SqlError
 from emulators.sqlserver.tsql.reading.definitions import Termination
 
 _STEP = 0.01

@@ -28,6 +28,7 @@ from emulators.sqlserver.engine.statements.required_rights import check_statemen
 from emulators.sqlserver.engine.statements.variables import Variables
 from emulators.sqlserver.engine.store.links import StaleName
 from emulators.sqlserver.results import (
+    Cancelled,
     Column,
     ErrorMessage,
     Event,
@@ -278,7 +279,7 @@ class Interpreter:
     def _while(self, statement: st.While) -> Iterator[Event]:
         while self._holds(statement.condition):
             if self.session.cancelled():
-                return
+                raise Cancelled
             try:
                 yield from self.run(statement.body)
             except _BreakLoop:

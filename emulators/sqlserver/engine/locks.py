@@ -14,17 +14,13 @@ from collections.abc import Callable, Collection
 from typing import Protocol, runtime_checkable
 
 from emulators.sqlserver import turns
-from emulators.sqlserver.results import Cancel
+from emulators.sqlserver.results import Cancel, Cancelled
 from emulators.sqlserver.tsql.errors import deadlock_victim, lock_timeout
 
 CANCEL_CHECK = 0.05
 """Seconds between two looks at whether the client has gone, and whether those who wait are a circle."""
 Blockers = Callable[[], Collection[object]]
 """Those that have to end something first; empty when there is nothing to wait for."""
-
-
-class Cancelled(Exception):
-    """The client sent an ATTENTION or went away while a statement waited."""
 
 
 class Patience:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from emulators.sqlserver.engine.store.links import Link
-from emulators.sqlserver.results import Cancel, SqlError, Value
+from emulators.sqlserver.results import Cancel, Cancelled, SqlError, Value
 from emulators.sqlserver.tsql.values.calls import CALLS
 from emulators.sqlserver.tsql.values.conversions.steps import step_of
 
@@ -34,15 +34,20 @@ class RowStream:
         self._first = self._fetch()
 
     def _fetch(self) -> list[Row]:
+        link = self._link
+        link.cancelled = self._cancelled
         try:
             chunk: list[Row] = self._cursor.fetchmany(_CHUNK)
         except sqlite3.Error as error:
-            raise self._link.translated(error) from error
+            raise link.translated(error) from error
+        finally:
+            link.cancelled = None
         self.total += len(chunk)
         self._last = len(chunk)
         return chunk if self._finish is None else self._finish(chunk)
 
     def rows(self) -> Iterator[Row]:
+        """Raises SqlError, Cancelled."""
         chunk = self._first
         self._first = []
         while chunk:
@@ -52,8 +57,8 @@ class RowStream:
                 if not chunk and self._error is not None:
                     raise self._error
             elif self._cancelled():
-                self._cursor.close()
-                return
+                self.close()
+                raise Cancelled
             else:
                 chunk = self._fetch() if len(chunk) == _CHUNK else []
 
@@ -69,12 +74,16 @@ class RowStream:
             try:
                 while chunk := self._fetch():
                     self._rest += chunk
-            except SqlError as error:
+            except (SqlError, Cancelled) as error:
                 self._error = error
-            except sqlite3.ProgrammingError:
-                pass
             self._cursor.close()
         return self.total
+
+    def close(self) -> None:
+        """Leave what has not been read: who goes on reading gets Cancelled, and never a result that is too short."""
+        if self._rest is None:
+            self._rest, self._error = [], Cancelled()
+            self._cursor.close()
 
 
 @lru_cache(maxsize=256)

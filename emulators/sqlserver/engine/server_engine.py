@@ -21,7 +21,6 @@ from emulators.sqlserver.engine.configuration import Configuration
 from emulators.sqlserver.engine.database_states import DatabaseStates
 from emulators.sqlserver.engine.definitions.restoring import restore_filters
 from emulators.sqlserver.engine.extension import UNCOUNTED, Database, Extension, LogState
-from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.plan_cache import PlanCache
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.security import Security
@@ -32,7 +31,7 @@ from emulators.sqlserver.engine.store.availability import Availability
 from emulators.sqlserver.engine.store.data_directory import DatabaseRecord, DataDirectory, Home, TemporaryHome, file_of
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.private import private_database, remove, remove_files
-from emulators.sqlserver.results import Cancel, LoginRequest, Session, SqlError
+from emulators.sqlserver.results import Cancel, Cancelled, LoginRequest, Session, SqlError
 from emulators.sqlserver.tsql.errors import unknown_database
 from emulators.sqlserver.tsql.reading.definitions import Termination
 
@@ -312,10 +311,12 @@ class SqlEngine:
             if 0 < session_id <= 50:
                 raise SqlError(6107, "Only user processes can be killed.", 14)
             raise SqlError(6106, f"Process ID {session_id} is not an active process ID.", 16)
-        victim.killed = True
         if self.on_kill is not None:
-            self.on_kill(session_id)
-        else:
+            self.on_kill(
+                session_id
+            )  # before the session ends: what it still writes may not look like an end of its own
+        victim.killed = True
+        if self.on_kill is None:
             victim.close()
 
     def next_descriptor(self) -> int:

@@ -22,8 +22,7 @@ from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log_store import LoggedTransaction
 from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.engine.extension import Row
-from emulators.sqlserver.engine.locks import Cancelled
-from emulators.sqlserver.results import Cancel, SqlError
+from emulators.sqlserver.results import Cancel, Cancelled, SqlError
 
 _LOG = logging.getLogger(__name__)
 

@@ -109,10 +109,10 @@ class Runner:
     # -- execution
 
     def execute(self, fragment: Fragment, plan: Plan, link: Link) -> sqlite3.Cursor:
-        """Raises SqlError; StaleName when the catalog moved on since the plan was made."""
+        """Raises SqlError, Cancelled; StaleName when the catalog moved on since the plan was made."""
         for virtual in plan.virtuals:
             self._fill(virtual, fragment, link)
-        return link.execute(plan.sql, self.parameters(fragment, plan.parameters))
+        return link.query(plan.sql, self.parameters(fragment, plan.parameters), self.session.cancelled)
 
     def parameters(self, fragment: Fragment, names: Sequence[str]) -> list[Value]:
         values: list[Value] = []

@@ -15,7 +15,17 @@ from emulators.sqlserver.engine.store.catalog import Default, TableEntry
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.engine.store.table_locks import Change as Changing
-from emulators.sqlserver.results import Column, Event, ResultSet, ReturnStatus, RowCount, SqlError, StatementDone, Value
+from emulators.sqlserver.results import (
+    Cancelled,
+    Column,
+    Event,
+    ResultSet,
+    ReturnStatus,
+    RowCount,
+    SqlError,
+    StatementDone,
+    Value,
+)
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object, unsupported
 from emulators.sqlserver.tsql.planning.plans import Plan
@@ -89,6 +99,8 @@ class Writing:
                 found.append((event.columns, [tuple(row) for row in event.rows]))
             elif not isinstance(event, RowCount | StatementDone | ReturnStatus):
                 yield event
+            if self.session.cancelled():
+                raise Cancelled
         for columns, rows in found:
             self.store(statement.table, statement.columns, columns, rows, statement.whole)
         yield self.done(sum(len(rows) for _, rows in found))
@@ -164,7 +176,7 @@ class Writing:
             )
             raise SqlError(121 if more == "more" else 120, text, 15)
         source = runner.link(plan)
-        found = _all(source, runner.execute(query, plan, source))
+        found = self.all_rows(source, runner.execute(query, plan, source))
         steps = [writer.coerce(at, column.type) for at, column in zip(builder.targets, plan.columns, strict=True)]
         return builder.finished(writer.converted(found, steps, builder.targets))
 
@@ -271,7 +283,7 @@ class Writing:
         """(row number, row) and the further items of each row once, however often a join yields it."""
         runner = self.session.runner
         seen: dict[int, tuple[Row, Row]] = {}
-        for row in _all(link, runner.execute(query, plan, link)):
+        for row in self.all_rows(link, runner.execute(query, plan, link)):
             seen.setdefault(int(str(row[0])), (tuple(row[1 : width + 1]), tuple(row[width + 1 :])))
         return [(number, pair[0]) for number, pair in seen.items()], [pair[1] for pair in seen.values()]
 
@@ -334,15 +346,5 @@ class Writing:
         if writer.keys_gone:
             check_references(self.session, writer)
 
-    @staticmethod
-    def all_rows(link: Link, cursor: sqlite3.Cursor) -> list[Row]:
-        return _all(link, cursor)
-
-
-def _all(link: Link, cursor: sqlite3.Cursor) -> list[Row]:
-    try:
-        return cursor.fetchall()
-    except sqlite3.Error as error:
-        raise link.translated(error) from error
-    finally:
-        cursor.close()
+    def all_rows(self, link: Link, cursor: sqlite3.Cursor) -> list[Row]:
+        return link.rest(cursor, self.session.cancelled)

@@ -20,7 +20,6 @@ from emulators.sqlserver.engine.extension import Table
 from emulators.sqlserver.engine.functions.environment import Environment
 from emulators.sqlserver.engine.functions.object_lookup import ObjectLookup
 from emulators.sqlserver.engine.interpreter import Interpreter
-from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.queries.runner import Runner
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import RowStream
@@ -33,7 +32,7 @@ from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.engine.store.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.engine.store.table_locks import Change
-from emulators.sqlserver.results import Cancel, Column, Event, LoginRequest, Parameter, SqlError, Value
+from emulators.sqlserver.results import Cancel, Cancelled, Column, Event, LoginRequest, Parameter, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
 from emulators.sqlserver.tsql.planning.plans import Plan, StoredTable
@@ -112,6 +111,8 @@ class SqlSession:
         """Marks the thread as running this session while the events are made."""
         self.cancelled = cancelled = partial(_or_killed, self, cancelled)
         try:
+            if self.killed:
+                raise Cancelled
             while True:
                 before = getattr(RUNNING, "session", None)
                 RUNNING.session = self
@@ -119,15 +120,14 @@ class SqlSession:
                     event = next(events)
                 except StopIteration:
                     return
-                except Cancelled:
-                    return
                 finally:
                     RUNNING.session = before
                 yield event
                 if cancelled():
-                    self.settle()
-                    return
+                    raise Cancelled
         finally:
+            if self.stream is not None and cancelled():
+                self._abandon()
             self.reading = frozenset()
             self.links.leave()
 
@@ -165,7 +165,7 @@ class SqlSession:
         if self._closed:
             return
         self._closed = True
-        self.settle()
+        self._abandon()
         self._end_all()
         self.engine.session_ended(self.session_id)
         self._private.forget("#")
@@ -254,6 +254,12 @@ class SqlSession:
             self.row_count = self.stream.settle()
             self.stream = None
         self.reading = frozenset()
+
+    def _abandon(self) -> None:
+        """Nobody reads what is left of the last result."""
+        if self.stream is not None:
+            self.stream.close()
+        self.settle()
 
     def read_link(self, database: StoredDatabase, touched: bool) -> Link:
         """The connection that a read in `database` uses. Raises 3952."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from emulators.sqlserver.engine.store.table_locks import RowLocked
-from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.results import Cancel, Cancelled, SqlError, Value
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions.collations import COLLATIONS
 from emulators.sqlserver.tsql.functions.string_aggregate import JoinedStrings
@@ -21,6 +21,10 @@ _LIMITS = {
     "too many arguments on function": "a function with more than a hundred arguments",
 }
 """SQLite's limits, by the text of its error. https://www.sqlite.org/limits.html"""
+
+
+_LOOK = 100_000
+"""Instructions of SQLite's machine between two looks at whether a query is cancelled: some milliseconds."""
 
 
 class StaleName(Exception):
@@ -39,6 +43,8 @@ class Link:
         """Of which table of the storage which rows stop the query that runs (`held_row`)."""
         self.filled: dict[str, tuple[str, str, int]] = {}
         """Which of a view's temporary tables hold which rows, where no rollback can take them away."""
+        self.cancelled: Cancel | None = None
+        """Stops a query while it is set. Never for what writes: SQLite would roll back the whole transaction."""
         self._error: BaseException | None = None
         self.raw.execute("PRAGMA journal_mode = WAL")
         self.raw.execute("PRAGMA synchronous = OFF")
@@ -57,8 +63,12 @@ class Link:
             self.raw.create_window_function(name, 1, aggregate)
         only: Any = OnlyOne
         self.raw.create_aggregate("only_one", 1, only)
+        self.raw.set_progress_handler(self._stops, _LOOK)
         joined: Any = JoinedStrings
         self.raw.create_aggregate("string_joined", -1, joined)
+
+    def _stops(self) -> bool:
+        return self.cancelled is not None and self.cancelled()
 
     def _call(self, number: int, *arguments: Value) -> Value:
         """As `_guarded` has it, without another call: it runs for every row of most queries."""
@@ -103,11 +113,32 @@ class Link:
         except (sqlite3.Error, OverflowError) as error:
             raise self.translated(error) from error
 
+    def query(self, sql: str, parameters: Sequence[Value], cancelled: Cancel) -> sqlite3.Cursor:
+        """A SELECT, which ends as soon as it is cancelled. Raises SqlError, StaleName, Cancelled."""
+        self.cancelled = cancelled
+        try:
+            return self.execute(sql, parameters)
+        finally:
+            self.cancelled = None
+
+    def rest(self, cursor: sqlite3.Cursor, cancelled: Cancel) -> list[Any]:
+        """All rows that a query has left, which ends as soon as it is cancelled. Raises SqlError, StaleName, Cancelled."""
+        self.cancelled = cancelled
+        try:
+            return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise self.translated(error) from error
+        finally:
+            self.cancelled = None
+            cursor.close()
+
     def translated(self, error: Exception) -> Exception:
         """What a SQLite error means: the error that a function raised, or the emulator's own failure by name."""
         kept, self._error = self._error or last_error(), None
         if isinstance(kept, SqlError | Truncation | RowLocked):
             return kept
+        if str(error) == "interrupted":
+            return Cancelled()
         if "no such table" in str(error) or "no such column" in str(error):
             return StaleName(str(error))
         if kept is not None:

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from emulators.sqlserver.engine.application_locks import ApplicationLocks, Owner, Resource
-from emulators.sqlserver.engine.locks import Cancelled, WriterLock
+from emulators.sqlserver.engine.locks import WriterLock
+from emulators.sqlserver.results import Cancelled
 
 _PATIENCE = 2.0
 
