@@ -70,7 +70,7 @@ class TableAlterations(TableDefinitions):
         if column.column_id in entry.defaults:
             raise SqlError(1781, "Column already has a DEFAULT bound to it.", 16)
         constraints = dict(entry.constraints)
-        default = self.default(entry.table, name, spec, constraints)
+        default = self.default(entry, name, spec, constraints)
         return replace(entry, defaults={**entry.defaults, column.column_id: default}, constraints=constraints)
 
     def _fill_new(self, before: Table, entry: TableEntry) -> None:

@@ -25,8 +25,8 @@ class Definer(TableAlterations):
         schema, name = self.catalog.schema(schema_of(ddl.name)), ddl.name[-1]
         if schema is None:
             raise SqlError(2760, NO_SCHEMA.format(schema_of(ddl.name)), 16)
-        known = self.catalog.view(schema, name)
-        if self.catalog.find(schema, name) is not None or (known is not None and not ddl.replaces):
+        known = self.catalog.view(schema, name) if ddl.replaces else None
+        if known is None and self.catalog.has_object(schema, name):
             raise errors.object_exists(name)
         columns = tuple(column.name for column in self.session.runner.plan(ddl.query).columns)
         if ddl.columns and len(ddl.columns) != len(columns):

@@ -48,6 +48,12 @@ class Defining:
         if observer is not None and observer.tracks(before.object_id) and active is not None:
             observer.table_changed(before, after.table if after else None, text, active.transaction)
 
+    def check_free(self, entry: TableEntry, name: str) -> None:
+        """Raises 2714 for a name that a constraint of a table cannot have; `entry`: the table, perhaps not yet in the catalog."""
+        own = {entry.fold(known) for known in (entry.table.name, *entry.constraints)}
+        if name and (entry.fold(name) in own or self.catalog.has_object(entry.table.schema, name)):
+            raise errors.object_exists(name)
+
     def new_id(self) -> int:
         number, catalog = self.catalog.new_id()
         self.database.change(catalog)

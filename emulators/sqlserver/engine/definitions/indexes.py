@@ -42,8 +42,8 @@ class IndexDefinitions(Defining):
             raise SqlError(1779, f"Table '{table.name}' already has a primary key defined on it.", 16)
         prefix = "PK" if spec.primary else "UQ"
         name = spec.name or f"{prefix}__{table.name[:8]}__{secrets.token_hex(8).upper()}"
-        if self._named(entry, name) is not None:
-            raise errors.object_exists(name)
+        self.check_free(entry, spec.name)
+        self._check_index_name(entry, name)
         index_id = self._index_id(
             entry, spec.primary if spec.clustered is None else spec.clustered, bool(spec.clustered)
         )
@@ -60,12 +60,7 @@ class IndexDefinitions(Defining):
     def create_index(self, ddl: df.CreateIndex) -> None:
         entry = self.entry(ddl.table)
         table = entry.table
-        if self._named(entry, ddl.name) is not None:
-            text = (
-                f"The operation failed because an index or statistics with name '{ddl.name}' already exists on table "
-                f"'{table.schema}.{table.name}'."
-            )
-            raise SqlError(1913, text, 16)
+        self._check_index_name(entry, ddl.name)
         key_columns = self._key_columns(entry, ddl.columns) if ddl.unique else self._columns(entry, ddl.columns)
         index = KeyIndex(
             ddl.name,
@@ -115,6 +110,15 @@ class IndexDefinitions(Defining):
                 f"'{entry.table.schema}.{entry.table.name}' and the index name '{index.name}'."
             )
             raise SqlError(1505, text, 16) from None
+
+    def _check_index_name(self, entry: TableEntry, name: str) -> None:
+        """Raises 1913."""
+        if self._named(entry, name) is not None:
+            text = (
+                f"The operation failed because an index or statistics with name '{name}' already exists on table "
+                f"'{entry.table.schema}.{entry.table.name}'."
+            )
+            raise SqlError(1913, text, 16)
 
     def _named(self, entry: TableEntry, name: str) -> KeyIndex | None:
         wanted = entry.fold(name)

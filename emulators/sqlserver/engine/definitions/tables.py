@@ -28,7 +28,7 @@ class TableDefinitions(IndexDefinitions):
         name = ddl.table[-1]
         if schema is None:
             raise SqlError(2760, NO_SCHEMA.format(schema_of(ddl.table)), 16)
-        if catalog.find(schema, name) is not None or catalog.view(schema, name) is not None:
+        if catalog.has_object(schema, name):
             raise errors.object_exists(name)
         object_id, catalog = catalog.new_id()
         self.database.change(catalog)
@@ -48,20 +48,15 @@ class TableDefinitions(IndexDefinitions):
     def with_rules(self, entry: TableEntry, ddl: df.CreateTable | df.AddColumns) -> TableEntry:
         """With the CHECK and FOREIGN KEY constraints of a statement."""
         for check in ddl.checks:
-            self.check_constraint_name(check.name)
+            self.check_free(entry, check.name)
             entry = with_check(entry, check, self.new_id())
             row_value(self.session, entry, check.condition)
         for key in ddl.foreign_keys:
             if entry.table.name[:1] in ("#", "@"):
                 raise errors.unsupported("a foreign key of a temporary table")
-            self.check_constraint_name(key.name)
+            self.check_free(entry, key.name)
             entry = with_foreign_key(entry, key, self.catalog, self.new_id())
         return entry
-
-    def check_constraint_name(self, name: str) -> None:
-        fold = self.database.fold
-        if any(fold(name) == fold(known) for e in self.catalog.tables.values() for known in e.constraints):
-            raise errors.object_exists(name)
 
     def with_column(self, entry: TableEntry, spec: df.ColumnSpec, primary: bool = False) -> TableEntry:
         table = entry.table
@@ -90,7 +85,7 @@ class TableDefinitions(IndexDefinitions):
         defaults = dict(entry.defaults)
         constraints = dict(entry.constraints)
         if spec.default is not None:
-            defaults[column.column_id] = self.default(table, spec.name, spec.default, constraints)
+            defaults[column.column_id] = self.default(entry, spec.name, spec.default, constraints)
         return replace(
             entry,
             table=replace(table, columns=(*table.columns, column)),
@@ -116,7 +111,9 @@ class TableDefinitions(IndexDefinitions):
             return spec.type
         return here.stored_type(spec.type, spec.collation)
 
-    def default(self, table: Table, column: str, spec: df.DefaultSpec, constraints: dict[str, int]) -> Default:
+    def default(self, entry: TableEntry, column: str, spec: df.DefaultSpec, constraints: dict[str, int]) -> Default:
+        self.check_free(entry, spec.name)
+        table = entry.table
         name = spec.name or f"DF__{table.name[:9]}__{column[:5]}__{secrets.token_hex(4).upper()}"
         constraints[name] = self.new_id()
         return Default(name, spec.text, spec.value)

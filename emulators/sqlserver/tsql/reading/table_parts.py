@@ -128,11 +128,11 @@ def read_column(reader: Reader, found: TableParts) -> df.ColumnSpec:
         elif reader.accept("CONSTRAINT"):
             constraint = reader.name()
         elif reader.accept("DEFAULT"):
-            default = _default(reader, constraint)
+            default, constraint = _default(reader, constraint), ""
             if reader.accept("WITH"):
                 reader.expect("VALUES")
         elif _column_constraint(reader, found, constraint, name):
-            pass
+            constraint = ""
         elif reader.here.key in (",", ")", ";") or reader.here.kind == END or reader.here.key in STARTS:
             return df.ColumnSpec(name, kind, nullable, identity, default, collation=collation)
         else:
