@@ -5,6 +5,7 @@ Source: https://learn.microsoft.com/sql/t-sql/statements/set-xact-abort-transact
 
 from __future__ import annotations
 
+_OF_SP_RENAME = (15001, 15223, 15224, 15225, 15248, 15249, 15253, 15333, 15335, 15336, 15600)
 GO_ON = frozenset(
     (
         201,
@@ -32,6 +33,7 @@ GO_ON = frozenset(
         8144,
         8145,
         8152,
+        *_OF_SP_RENAME,
         50000,
     )
 )

@@ -1,4 +1,4 @@
-"""EXEC and procedure calls by RPC: the extension's procedures, sp_executesql and sp_rename. Users' own procedures do not exist here.
+"""EXEC and procedure calls by RPC: sp_executesql, and the procedures of other modules and of the extension. There are none of users' own.
 
 An extension's procedure that writes while the session's transaction holds the writer lock joins that transaction (store/database.py).
 """
@@ -6,28 +6,22 @@ An extension's procedure that writes while the session's transaction holds the w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
-from emulators.sqlserver.engine.definitions.relationships import mentions
 from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
 from emulators.sqlserver.engine.functions.lock_procedures import LockProcedures
 from emulators.sqlserver.engine.functions.object_lookup import split_name
 from emulators.sqlserver.engine.queries.names import local
 from emulators.sqlserver.engine.queries.refusals import refused_procedure
 from emulators.sqlserver.engine.session_ports import StatementSession
-from emulators.sqlserver.engine.statements import catalog_procedures, configuring, principals
-from emulators.sqlserver.engine.store import storage
-from emulators.sqlserver.engine.store.catalog import TableEntry
-from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.engine.statements import catalog_procedures, configuring, principals, renaming
 from emulators.sqlserver.results import (
     Event,
-    Info,
     Parameter,
     ReturnStatus,
     ReturnValue,
     SqlError,
-    StatementDone,
     Value,
 )
 from emulators.sqlserver.sqltypes import SqlType
@@ -40,8 +34,6 @@ from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import INT
 
 Typed = tuple[SqlType, Value]
-_RENAMED = "Caution: Changing any part of an object name could break scripts and stored procedures."
-_AMBIGUOUS = "Either the parameter @objname is ambiguous or the claimed @objtype ({}) is wrong."
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +119,6 @@ class Procedures:
         if short == "sp_executesql":
             yield from self._executesql(given)
             return
-        if short == "sp_rename":
-            yield from self._rename(database, self._arguments(_RENAME, "sp_rename", given))
-            return
         key = f"{name[-2].lower() if len(name) > 1 and name[-2] else 'sys'}.{short}"
         extension = session.engine.extension
         own = {
@@ -137,6 +126,7 @@ class Procedures:
             **catalog_procedures.procedures(session),
             **LockProcedures(session).specs(),
             **configuring.procedures(session),
+            **renaming.procedures(session),
         }
         specs = {**own, **(extension.procedures() if extension is not None else {})}
         spec = specs.get(key) or (specs.get(f"sys.{short}") if key.startswith("dbo.") else None)
@@ -228,87 +218,6 @@ class Procedures:
             if target in outer:
                 outer[target] = (outer[target][0], None if value is None else converter(kind, outer[target][0])(value))
 
-    # -- sp_rename
-
-    def _rename(self, database: StoredDatabase, arguments: Mapping[str, Value]) -> Iterator[Event]:
-        parts = split_name(str(arguments["@objname"])) or ("",)
-        new = str(arguments["@newname"])
-        given = arguments.get("@objtype")
-        with self.session.writing(database):
-            kind = self._kind_of(database, parts) if given is None else str(given).upper()
-            if kind == "COLUMN" and len(parts) > 1:
-                self._rename_column(database, parts[:-1], parts[-1], new)
-            elif kind == "OBJECT":
-                self._rename_table(database, parts, new)
-            else:
-                raise errors.unsupported(f"sp_rename of {kind}")
-        yield Info(15477, _RENAMED)
-        yield StatementDone()
-        yield ReturnStatus(0)
-
-    def _kind_of(self, database: StoredDatabase, parts: st.Name) -> str:
-        """What sp_rename without a type means: the one object or column of that name. Raises 15225, 15248."""
-        column = self._found(database, parts[:-1]) if len(parts) > 1 else None
-        kinds = ["OBJECT"] * (self._found(database, parts) is not None)
-        kinds += ["COLUMN"] * (column is not None and column.column(parts[-1]) is not None)
-        if len(kinds) == 1:
-            return kinds[0]
-        if kinds:
-            raise SqlError(15248, _AMBIGUOUS.format("(null)"), 11)
-        text = "No item by the name of '{}' could be found in the current database '{}', given that @itemtype was input as '(null)'."
-        raise SqlError(15225, text.format(".".join(parts), database.name), 11)
-
-    def _found(self, database: StoredDatabase, name: st.Name) -> TableEntry | None:
-        schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
-        entry = database.catalog_for(self.session).find(schema, name[-1])
-        return None if entry is None or entry.table.system else entry
-
-    def _entry(self, database: StoredDatabase, name: st.Name) -> TableEntry:
-        entry = self._found(database, name)
-        if entry is None:
-            raise SqlError(15248, _AMBIGUOUS.format("OBJECT"), 11)
-        return entry
-
-    def _rename_table(self, database: StoredDatabase, name: st.Name, new: str) -> None:
-        entry = self._entry(database, name)
-        catalog = database.catalog_for(self.session)
-        if catalog.find(entry.table.schema, new) is not None:
-            text = f"Error: The new name '{new}' is already in use as a OBJECT name and would cause a duplicate that is not permitted."
-            raise SqlError(15335, text, 11)
-        database.change(catalog.with_table(replace(entry, table=replace(entry.table, name=new))))
-
-    def _rename_column(self, database: StoredDatabase, name: st.Name, column: str, new: str) -> None:
-        entry = self._entry(database, name)
-        old = entry.column(column)
-        if old is None:
-            raise SqlError(15248, _AMBIGUOUS.format("COLUMN"), 11)
-        if entry.column(new) is not None:
-            text = f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted."
-            raise SqlError(15335, text, 11)
-        if any(c is not old and c.name.lower() == new.lower() for c in entry.table.columns):
-            raise errors.unsupported(f"a table whose columns differ in case only ({new})")
-        filters = [index.filter for index in entry.table.indexes if index.filter is not None]
-        filtered = any(old.column_id in found.column_ids for found in filters)
-        if filtered or any(
-            mentions(rule, old.name) for rule in (*_conditions(entry), *(c.value for c in entry.computed.values()))
-        ):
-            text = f"Object '{'.'.join(name)}.{column}' cannot be renamed because the object participates in enforced dependencies."
-            raise SqlError(15336, text, 16)
-        columns = tuple(replace(c, name=new) if c is old else c for c in entry.table.columns)
-        after = replace(entry, table=replace(entry.table, columns=columns))
-        if (
-            database.observer is not None
-            and database.observer.tracks(entry.table.object_id)
-            and database.active is not None
-        ):
-            ddl = f"EXEC sp_rename '{'.'.join(name)}.{column}', '{new}', 'COLUMN'"
-            database.observer.table_changed(entry.table, after.table, ddl, database.active.transaction)
-        where = storage.storage_name(entry.table)
-        database.write_link.execute(
-            f"ALTER TABLE {where} RENAME COLUMN {storage.quote(old.name)} TO {storage.quote(new)}"
-        )
-        database.change(database.catalog_for(self.session).with_table(after))
-
 
 def _status_of(error: SqlError) -> int:
     return error.status if isinstance(error, ProcedureFailed) else 1
@@ -331,10 +240,6 @@ def _outputs(spec: ProcedureSpec, given: Sequence[_Given]) -> dict[str, str]:
     return targets
 
 
-def _conditions(entry: TableEntry) -> list[Fragment]:
-    return [check.condition for check in entry.checks]
-
-
 @lru_cache(maxsize=1024)
 def _declared(text: str) -> Mapping[str, SqlType]:
     """The parameter list of sp_executesql: "@a int, @b nvarchar(10) OUTPUT"."""
@@ -351,10 +256,3 @@ def _declared(text: str) -> Mapping[str, SqlType]:
         if reader.here.kind != END:
             reader.expect(",")
     return declared
-
-
-def _no_run(context: object, arguments: object) -> Iterator[Event]:
-    return iter(())
-
-
-_RENAME = ProcedureSpec(("@objname", "@newname", "@objtype"), ("@objname", "@newname"), _no_run)

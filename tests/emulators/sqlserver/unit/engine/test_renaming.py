@@ -1,0 +1,76 @@
+"""sp_rename: what the batch does after its errors, who may call it, and what is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulators.sqlserver.engine.server_engine import SqlEngine
+from emulators.sqlserver.results import ErrorMessage, LoginRequest, ResultSet
+
+from .conftest import Client
+
+
+def test_the_batch_goes_on_after_an_error(client: Client) -> None:
+    client.run("CREATE TABLE dbo.t (id int)")
+    found = client.events("EXEC sp_rename 't', '' SELECT 1")
+    assert [event.number for event in found if isinstance(event, ErrorMessage)] == [15004, 15224]
+    assert any(isinstance(event, ResultSet) for event in found)
+    assert client.rows("DECLARE @s int EXEC @s = sp_rename 't', 'u' SELECT @s") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("'demo', 'other', 'DATABASE'", "DATABASE"),
+        ("'t.ix', 'iy', 'STATISTICS'", "STATISTICS"),
+        ("'v.id', 'other', 'COLUMN'", "view's column"),
+    ],
+)
+def test_what_it_does_not_rename_is_refused_by_name(client: Client, arguments: str, name: str) -> None:
+    client.run("CREATE TABLE dbo.t (id int)")
+    client.run("CREATE VIEW dbo.v AS SELECT id FROM dbo.t")
+    number, text = client.error(f"EXEC sp_rename {arguments}")
+    assert number == 50001
+    assert name in text
+
+
+def test_a_name_in_another_schema(client: Client) -> None:
+    client.run("CREATE TABLE dbo.t (id int CONSTRAINT c PRIMARY KEY)")
+    client.run("CREATE SCHEMA s")
+    client.run("CREATE TABLE s.t (id int CONSTRAINT c PRIMARY KEY)")
+    client.run("EXEC sp_rename 's.c', 'd'")
+    client.run("EXEC sp_rename 'demo.s.t', 'u'")
+    assert client.rows("SELECT name, SCHEMA_NAME(schema_id) FROM sys.key_constraints ORDER BY name") == [
+        ("c", "dbo"),
+        ("d", "s"),
+    ]
+    assert client.rows("SELECT TABLE_SCHEMA, TABLE_NAME FROM INFORMATION_SCHEMA.TABLES ORDER BY 1") == [
+        ("dbo", "t"),
+        ("s", "u"),
+    ]
+
+
+def test_one_name_for_a_table_and_a_column(client: Client) -> None:
+    """15248 unless the kind is said."""
+    client.run("CREATE TABLE dbo.s (t int)")
+    client.run("CREATE SCHEMA s")
+    client.run("CREATE TABLE s.t (id int)")
+    assert client.error("EXEC sp_rename 's.t', 'u'")[0] == 15248
+    client.run("EXEC sp_rename 's.t', 'u', 'COLUMN'")
+    client.run("EXEC sp_rename 's.t', 'v'")
+    assert client.value("SELECT COL_LENGTH('dbo.s', 'u')") == 4
+    assert client.value("SELECT COUNT(*) FROM s.v") == 0
+
+
+def test_it_needs_alter(engine: SqlEngine, client: Client) -> None:
+    """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-rename-transact-sql#permissions"""
+    client.run("CREATE TABLE dbo.t (id int CONSTRAINT c PRIMARY KEY)")
+    client.run("CREATE VIEW dbo.v AS SELECT id FROM dbo.t")
+    client.run("CREATE LOGIN reader WITH PASSWORD = 'Reader-1' CREATE USER reader GRANT SELECT ON dbo.t TO reader")
+    reader = Client(engine.login(LoginRequest("reader", "Reader-1", "demo")))
+    for name in ("t", "v", "c", "t.id", "t.c"):
+        assert reader.error(f"EXEC sp_rename '{name}', 'other'")[0] == 15225
+    client.run("GRANT ALTER ON dbo.t TO reader")
+    for name, new in (("t.id", "n"), ("c", "d"), ("t", "u")):
+        reader.run(f"EXEC sp_rename '{name}', '{new}'")
+    assert client.value("SELECT COUNT(*) FROM dbo.u WHERE n = 1") == 0
