@@ -329,9 +329,15 @@ class Interpreter:
         """SET FMTONLY ON: what a statement's columns are, and nothing is run.
 
         https://learn.microsoft.com/sql/t-sql/statements/set-fmtonly-transact-sql"""
-        if type(statement) in self._flow:
+        if isinstance(statement, st.Declare):  # a variable is known, and has no value
+            self.session.variables.update((name, (kind, None)) for name, kind, _ in statement.variables)
+        elif isinstance(statement, st.DeclareTable):
+            yield from self._variables.declare_table(statement)
+        elif type(statement) in self._flow:
             raise errors.unsupported("SET FMTONLY ON with IF, WHILE or blocks")
-        if isinstance(statement, st.Select) and not (statement.assigns or statement.into):
+        elif isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge) and statement.output is not None:
+            raise errors.unsupported("SET FMTONLY ON with OUTPUT")
+        elif isinstance(statement, st.Select) and not (statement.assigns or statement.into):
             check_statement(self.session, statement)
             yield ResultSet(self.session.runner.plan(statement.query, sent=True).columns, iter(()))
 

@@ -261,6 +261,10 @@ def too_many_items(most: int) -> SqlError:
     return SqlError(1056, text, 15)
 
 
+def no_explicit_identity() -> SqlError:
+    return SqlError(339, "DEFAULT or NULL are not allowed as explicit identity values.", 16)
+
+
 def object_exists(name: str) -> SqlError:
     return SqlError(2714, f"There is already an object named '{name}' in the database.", 16, 6)
 

@@ -58,7 +58,9 @@ class TableAlterations(TableDefinitions):
         entry = self.with_rules(entry, ddl)
         self.database.change(self.catalog.with_table(entry))
         added = [name for name in entry.constraints if name not in known]
-        if added and not ddl.unchecked:
+        if ddl.unchecked:
+            self.database.change(self.catalog.with_untrusted(entry, added))
+        elif added:
             check_existing(self.session, self.link, self.catalog, entry, self.database.shown, added)
 
     def with_default(self, entry: TableEntry, name: str, spec: df.DefaultSpec) -> TableEntry:

@@ -1,7 +1,7 @@
 """INSERT BULK of a session: which table and columns it is about, and the rows that the client sends behind it.
 
-One message of rows is one statement: all of them are stored, or none. Constraints are checked only where the client asks for it, and a
-constraint is not marked as untrusted afterwards. What the rows look like on the wire is not known here.
+One message of rows is one statement: all of them are stored, or none. Constraints are checked only where the client asks for it; otherwise
+they are not trusted afterwards. What the rows look like on the wire is not known here.
 Source: https://learn.microsoft.com/sql/t-sql/statements/bulk-insert-transact-sql
 """
 
@@ -54,6 +54,9 @@ class BulkLoading:
             writer.insert(finished)
             if statement.checked:
                 self._writing.check(writer)
+            elif writer.constrained:
+                rules = [*(check.name for check in entry.checks), *(key.name for key in entry.foreign_keys)]
+                database.change(database.catalog_for(self._session).with_untrusted(entry, rules))
         yield self._writing.done(len(finished))
 
     def _builder(self, statement: st.InsertBulk, writer: TableWriter) -> RowBuilder:

@@ -306,6 +306,8 @@ class RowBuilder:
                 "timestamp column, or insert a DEFAULT into the timestamp column."
             )
             raise SqlError(273, text, 16)
+        if self.explicit_identity and writer.identity in omitted:
+            raise errors.no_explicit_identity()
         order = [(targets.get(position, -1), fillers[position]) for position in range(len(columns))]
         rows = [tuple(row[at] if fill is None else fill() for at, fill in order) for row in values]
         if self.explicit_identity and rows:
@@ -314,7 +316,9 @@ class RowBuilder:
 
     def _raise_identity(self, rows: Sequence[Row]) -> None:
         number, step = self.table.object_id, (self.writer.entry.identity or (1, 1))[1]
-        given = [int(str(row[self.writer.identity])) for row in rows]
+        given = [int(str(value)) for row in rows if (value := row[self.writer.identity]) is not None]
+        if not given:
+            return  # NULL is refused when the rows are stored
         best = max(given) if step > 0 else min(given)
         last = self.writer.database.identities.get(number)
         if last is None or (best > last if step > 0 else best < last):

@@ -27,6 +27,7 @@ from emulators.sqlserver.results import (
     Value,
 )
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object, unsupported
 from emulators.sqlserver.tsql.planning.plans import Plan
 from emulators.sqlserver.tsql.reading import statements as st
@@ -129,12 +130,15 @@ class Writing:
         if statement.rows is None:
             builder.targets = []
             return builder.finished([()])
+        builder.check_count(len(statement.rows[0]), statement.columns is not None)
+        if builder.explicit_identity:
+            at = builder.targets.index(writer.identity)
+            if any(isinstance(cell, tuple) and cell[1] is None for cell in (row[at] for row in statement.rows)):
+                raise errors.no_explicit_identity()
         if not any(isinstance(cell, st.Default) for row in statement.rows for cell in row):
-            builder.check_count(len(statement.rows[0]), statement.columns is not None)
             return builder.finished(self._cells(statement.rows, builder.targets, writer))
         rows: list[Row] = []
         for row in statement.rows:
-            builder.check_count(len(row), statement.columns is not None)
             omitted = [at for at, cell in zip(builder.targets, row, strict=True) if isinstance(cell, st.Default)]
             given = tuple((INT, None) if isinstance(cell, st.Default) else cell for cell in row)
             rows += builder.finished(self._cells([given], builder.targets, writer), omitted)

@@ -115,6 +115,8 @@ class Catalog:
     """By folded schema and name."""
     fold: Fold = str.lower
     """Equal for names that are equal by the database's collation."""
+    untrusted: frozenset[int] = frozenset()
+    """The object ids of constraints that not all rows were held to."""
 
     def key(self, schema: str, name: str) -> tuple[str, str]:
         return self.fold(schema), self.fold(name)
@@ -140,6 +142,11 @@ class Catalog:
     def with_view(self, view: View) -> Catalog:
         views = {**self.views, self.key(view.schema, view.name): view}
         return replace(self, views=views, version=next(_versions))
+
+    def with_untrusted(self, entry: TableEntry, names: Iterable[str]) -> Catalog:
+        """`names`: of constraints of the table."""
+        untrusted = self.untrusted | {entry.constraints[name] for name in names}
+        return self if untrusted == self.untrusted else replace(self, untrusted=untrusted, version=next(_versions))
 
     def without_view(self, view: View) -> Catalog:
         return replace(self, views={k: v for k, v in self.views.items() if v is not view}, version=next(_versions))
@@ -180,10 +187,22 @@ class Catalog:
 
 
 def restored(
-    fold: Fold, entries: Iterable[TableEntry], schemas: Mapping[str, int], views: Iterable[View], next_object: int
+    fold: Fold,
+    entries: Iterable[TableEntry],
+    schemas: Mapping[str, int],
+    views: Iterable[View],
+    next_object: int,
+    untrusted: frozenset[int],
 ) -> Catalog:
     """A catalog that was kept, as a new version."""
     tables = {entry.table.object_id: entry for entry in entries}
-    catalog = Catalog(tables=tables, schemas=schemas, next_object=next_object, fold=fold, version=next(_versions))
+    catalog = Catalog(
+        tables=tables,
+        schemas=schemas,
+        next_object=next_object,
+        fold=fold,
+        untrusted=untrusted,
+        version=next(_versions),
+    )
     names = {catalog.key(e.table.schema, e.table.name): number for number, e in tables.items()}
     return replace(catalog, names=names, views={catalog.key(view.schema, view.name): view for view in views})

@@ -68,7 +68,7 @@ class KeptCatalog:
         self._connection.executemany('DELETE FROM "engine$tables" WHERE object_id = ?', gone)
         new = [(n, archive.written(e)) for n, e in now.tables.items() if before.tables.get(n) is not e]
         self._connection.executemany('INSERT OR REPLACE INTO "engine$tables" VALUES (?, ?)', new)
-        for name in ("schemas", "views", "next_object"):
+        for name in ("schemas", "views", "next_object", "untrusted"):
             value = getattr(now, name)
             if value is not getattr(before, name):
                 row = (name, archive.written(list(value.values()) if name == "views" else value))
@@ -83,5 +83,6 @@ class KeptCatalog:
         numbers = self._connection.execute('SELECT object_id, value FROM "engine$counters"').fetchall()
         empty = Catalog(fold=fold)
         schemas, following = rest.get("schemas", empty.schemas), rest.get("next_object", empty.next_object)
-        catalog = restored(fold, entries, schemas, rest.get("views", ()), following)
+        untrusted = rest.get("untrusted", empty.untrusted)
+        catalog = restored(fold, entries, schemas, rest.get("views", ()), following, untrusted)
         return Kept(catalog, {number: int(value) for number, value in numbers})

@@ -31,13 +31,18 @@ def _by_server(name: str) -> int:
     return int(name.startswith(_NAMED_BY_SERVER))
 
 
+def _untrusted(catalog: Catalog, entry: TableEntry, name: str) -> int:
+    return int(entry.constraints.get(name, 0) in catalog.untrusted)
+
+
 def _foreign_keys(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for key in entry.foreign_keys:
             head = _constraint(view.catalog, entry, key.name, "F ", "FOREIGN_KEY_CONSTRAINT")
             actions = (0, "NO_ACTION", 0, "NO_ACTION")
             index = referenced_index(view.catalog, key)
-            yield *head, 0, 0, key.referenced_id, index, 0, 0, 0, *actions, _by_server(key.name)
+            trust = _untrusted(view.catalog, entry, key.name)
+            yield *head, 0, 0, key.referenced_id, index, 0, 0, trust, *actions, _by_server(key.name)
 
 
 def _foreign_key_columns(view: Viewpoint) -> Iterator[Row]:
@@ -53,7 +58,16 @@ def _check_constraints(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for check in entry.checks:
             head = _constraint(view.catalog, entry, check.name, "C ", "CHECK_CONSTRAINT")
-            yield *head, 0, 0, 0, 0, check.column_id, spelled(check.text), _by_server(check.name)
+            yield (
+                *head,
+                0,
+                0,
+                0,
+                _untrusted(view.catalog, entry, check.name),
+                check.column_id,
+                spelled(check.text),
+                _by_server(check.name),
+            )
 
 
 def _computed_columns(view: Viewpoint) -> Iterator[Row]:

@@ -20,22 +20,28 @@ def parse_declare(reader: Reader) -> Statement:
     reader.expect("DECLARE")
     if reader.peek().key in ("CURSOR", "SCROLL", "INSENSITIVE"):
         raise unsupported("DECLARE ... CURSOR")
-    variables = []
-    while True:
-        name = reader.variable()
-        reader.accept("AS")
-        if reader.accept("TABLE"):
-            table = st.DeclareTable(line, parse_table_variable(reader, name))
-            reader.declare(name, table)
-            return table
-        if reader.at("CURSOR"):
-            raise unsupported("a cursor variable")
-        kind = reader.type()
-        reader.declare(name, kind)
-        value = parse_expression(reader, ",") if reader.accept("=") else None
-        variables.append((name, kind, value))
-        if not reader.accept(","):
-            return st.Declare(line, tuple(variables))
+    parts = [_declaration(reader, line)]
+    while reader.accept(","):
+        parts.append(_declaration(reader, line))
+    scalars = [part for part in parts if isinstance(part, st.Declare)]
+    if len(scalars) == len(parts):
+        return st.Declare(line, tuple(variable for part in scalars for variable in part.variables))
+    return parts[0] if len(parts) == 1 else st.Block(line, tuple(parts))
+
+
+def _declaration(reader: Reader, line: int) -> st.Declare | st.DeclareTable:
+    name = reader.variable()
+    reader.accept("AS")
+    if reader.accept("TABLE"):
+        table = st.DeclareTable(line, parse_table_variable(reader, name))
+        reader.declare(name, table)
+        return table
+    if reader.at("CURSOR"):
+        raise unsupported("a cursor variable")
+    kind = reader.type()
+    reader.declare(name, kind)
+    value = parse_expression(reader, ",") if reader.accept("=") else None
+    return st.Declare(line, ((name, kind, value),))
 
 
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/", "%=": "%", "&=": "&", "|=": "|", "^=": "^"}

@@ -209,6 +209,48 @@ def test_an_identity_column_that_is_named_keeps_what_is_sent(database: Database,
     assert database.rows("SELECT id, name FROM dbo.t ORDER BY id") == [(7, "x"), (30, "y"), (35, "z")]
 
 
+@item(83, "measured")
+@pytest.mark.one_driver("pytds", "names whatever columns it is given")
+def test_an_identity_column_that_is_named_takes_no_null(database: Database, copy: Copy) -> None:
+    """515, as every column that is NOT NULL.
+
+    Source: mssql-jdbc, SQLServerBulkCopy, as above; Microsoft, "Database engine events and errors", 515.
+    """
+    database.run("CREATE TABLE dbo.t (id int IDENTITY(5, 5), name nvarchar(20) NULL)")
+    assert copy([(7, "x"), (None, "y")]) == 515
+    assert database.value("SELECT COUNT(*) FROM dbo.t") == 0
+
+
+@item(83, "documented")
+def test_constraints_that_were_not_checked_are_not_trusted(table: Database, copy: Copy) -> None:
+    """Nor are those that ALTER TABLE adds WITH NOCHECK. Copies that check them leave them trusted.
+
+    Source: Microsoft, "BULK INSERT (Transact-SQL)", CHECK_CONSTRAINTS; "sys.check_constraints (Transact-SQL)",
+    "sys.foreign_keys (Transact-SQL)", is_not_trusted; "ALTER TABLE (Transact-SQL)", WITH NOCHECK.
+    """
+    trust = "SELECT is_not_trusted FROM sys.check_constraints UNION ALL SELECT is_not_trusted FROM sys.foreign_keys"
+    table.run("ALTER TABLE dbo.t ADD FOREIGN KEY (id) REFERENCES dbo.t (id)")
+    assert copy([(1, "Ann")], check_constraints=True) == 0
+    assert table.column(trust) == [False, False]
+    assert copy([(101, "too high")], check_constraints=False) == 0
+    assert table.column(trust) == [True, True]
+    table.run("ALTER TABLE dbo.t WITH NOCHECK ADD CONSTRAINT later CHECK (id < 50)")
+    table.run("ALTER TABLE dbo.t ADD CONSTRAINT sure CHECK (id < 500)")
+    named = "SELECT name FROM sys.check_constraints WHERE is_not_trusted = {} AND name IN (N'later', N'sure')"
+    assert (table.column(named.format(1)), table.column(named.format(0))) == (["later"], ["sure"])
+
+
+@item(83, "documented")
+def test_with_fmtonly_a_variable_is_known(table: Database) -> None:
+    """A DECLARE runs nothing, and the statements behind it know the variable.
+
+    Source: Microsoft, "SET FMTONLY (Transact-SQL)".
+    """
+    sql = "SET FMTONLY ON DECLARE @x int = 1, @y varchar(9) SELECT @x = 5 SELECT @x AS a, @y AS b SET FMTONLY OFF"
+    assert table.sets(sql) == [(["a", "b"], [])]
+    assert table.sets("SET FMTONLY ON DECLARE @t TABLE (c int) SELECT c FROM @t SET FMTONLY OFF") == [(["c"], [])]
+
+
 @item(83, "documented")
 def test_with_fmtonly_a_query_has_columns_and_no_rows(table: Database) -> None:
     """Nothing is run while it is ON; it is OFF again behind sp_executesql.

@@ -69,6 +69,13 @@ def test_rows_of_every_type_are_as_they_were(reborn: Callable[[str], tuple[Clien
     assert after.value("SELECT @@DBTS") == before.value("SELECT @@DBTS")
 
 
+def test_a_constraint_that_is_not_trusted_stays_so(reborn: Callable[[str], tuple[Client, Client]]) -> None:
+    _, after = reborn(
+        "CREATE TABLE t (n int CHECK (n > 0)) ALTER TABLE t WITH NOCHECK ADD CONSTRAINT late CHECK (n < 9)"
+    )
+    assert after.rows("SELECT name FROM sys.check_constraints WHERE is_not_trusted = 1") == [("late",)]
+
+
 def test_what_was_not_committed_is_gone(start: Start) -> None:
     first = client(engine := start())
     first.run("CREATE TABLE t (n int) INSERT t VALUES (1) BEGIN TRAN INSERT t VALUES (2) CREATE TABLE u (n int)")
