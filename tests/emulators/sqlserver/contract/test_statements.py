@@ -1,8 +1,10 @@
-"""Items 93 and 10: what DECLARE takes together, and explicit identity values that there are none of."""
+"""Items 93, 10 and 14: what DECLARE takes together, explicit identity values that there are none of, and numbers as bytes."""
 
 from __future__ import annotations
 
-from tests.emulators.sqlserver.contract.client import Database
+import pytest
+
+from tests.emulators.sqlserver.contract.client import Connection, Database
 from tests.emulators.sqlserver.contract.labels import item
 
 
@@ -31,3 +33,29 @@ def test_an_explicit_identity_value_is_a_value(database: Database) -> None:
     assert database.error("INSERT INTO dbo.t (id, n) VALUES (7, 1), (DEFAULT, 1)").number == 339
     assert database.error("DECLARE @x int INSERT INTO dbo.t (id, n) VALUES (@x, 1)").number == 515
     assert database.value("SELECT COUNT(*) FROM dbo.t") == 0
+
+
+@item(14, "documented")
+@pytest.mark.parametrize(
+    ("value", "padded", "cut"),
+    [
+        ("CAST(-5.5 AS smallmoney)", "0x00000000FFFF2928", "0x2928"),
+        ("CAST(5.5 AS money)", "0x000000000000D6D8", "0xD6D8"),
+        ("CAST(5000000000 AS bigint)", "0x000000012A05F200", "0xF200"),
+        ("CAST(1.5 AS real)", "0x000000003FC00000", "0x0000"),
+        ("CAST(1.1 AS float)", "0x3FF199999999999A", "0x999A"),
+        ("CAST('1900-01-02 00:00:01' AS datetime)", "0x000000010000012C", "0x012C"),
+        ("CAST('1900-01-02 00:01' AS smalldatetime)", "0x0000000000010001", "0x0001"),
+        ("'ab'", "0x6162000000000000", "0x6162"),
+        ("'abc'", "0x6162630000000000", "0x6162"),
+        ("0x010203", "0x0102030000000000", "0x0102"),
+    ],
+)
+def test_numbers_are_padded_and_cut_on_the_left(connection: Connection, value: str, padded: str, cut: str) -> None:
+    """Strings and bytes on the right.
+
+    Source: Microsoft, "binary and varbinary (Transact-SQL)", convert binary and varbinary data.
+    """
+    assert connection.value(f"SELECT CONVERT(varchar(30), CONVERT(binary(8), {value}), 1)") == padded
+    assert connection.value(f"SELECT CONVERT(varchar(30), CONVERT(binary(2), {value}), 1)") == cut
+    assert connection.value(f"SELECT CONVERT(varchar(30), CONVERT(varbinary(2), {value}), 1)") == cut

@@ -30,10 +30,12 @@ def to_binary(source: SqlType, target: SqlType, style: int, assign: bool) -> Con
         limit = None
     padded = target.name in ("binary", "rowversion", "timestamp")
     kind = family(source)
-    if kind == "date":
+    if kind == "date" and source.name not in _NUMBERS:
         return _from_date(source, limit, padded)
-    numeric = kind == "int"
+    numeric = kind == "int" or source.name in _NUMBERS
     as_bytes = _from_text(source, style) if kind == "string" else _MAKERS.get(source.name)
+    if kind == "date":
+        as_bytes = date_bytes(source, None)
     if kind == "exact" and as_bytes is None:
         as_bytes = _of_decimals(source)
     if as_bytes is not None and limit == (INT_SIZES.get(source.name) or _SIZES.get(source.name)):
@@ -118,6 +120,8 @@ _MAKERS: dict[str, Callable[[Any], bytes]] = {
     "smallmoney": lambda text: int(text.replace(".", "")).to_bytes(4, "big", signed=True),
 }
 """From the storage forms of types."""
+_NUMBERS = ("money", "smallmoney", "float", "real", "datetime", "smalldatetime")
+"""Padded and cut on the left, as integers are; decimals, identifiers and the other dates are not known to be: https://learn.microsoft.com/sql/t-sql/data-types/binary-and-varbinary-transact-sql"""
 _SIZES = {"uniqueidentifier": 16, "money": 8, "smallmoney": 4}
 """In bytes, of types that are no integers and whose values all have the same."""
 
