@@ -19,6 +19,13 @@ DEFAULTS = [
     ("datetime", "CURRENT_TIMESTAMP", "(getdate())"),
     ("int", "NULL", "(NULL)"),
     ("int", "CAST('7' AS int)", "(CONVERT([int],'7'))"),
+    ("datetime", "DATEADD(dd, 1, GETDATE())", "(dateadd(day,(1),getdate()))"),
+    ("int", "1 & 3", "((1)&(3))"),
+    ("int", "007", "((7))"),
+    ("int", "1 - 2 - 3", "(((1)-(2))-(3))"),
+    ("decimal(5, 1)", ".5", "((0.5))"),
+    ("bigint", "2147483648", "((2147483648.))"),
+    ("float", "1e2", "((1.0000000000000000e+002))"),
 ]
 CHECKS = [
     ("n > 0 AND v IS NOT NULL", "([n]>(0) AND [v] IS NOT NULL)"),
@@ -26,6 +33,22 @@ CHECKS = [
     ("n BETWEEN 1 AND 5", "([n]>=(1) AND [n]<=(5))"),
     ("(n = 1 OR n = 2) AND v != 'x'", "(([n]=(1) OR [n]=(2)) AND [v]<>'x')"),
     ("v LIKE 'a%'", "([v] like 'a%')"),
+    ("v NOT LIKE 'a%' AND n NOT IN (1, 2)", "(NOT [v] like 'a%' AND NOT ([n]=(2) OR [n]=(1)))"),
+    ("v LIKE 'a!%' ESCAPE '!'", "([v] like 'a!%' escape '!' )"),
+    ("n NOT BETWEEN 1 AND 5", "(NOT ([n]>=(1) AND [n]<=(5)))"),
+    ("NOT (v IS NULL)", "(NOT [v] IS NULL)"),
+    ("n & 3 = 1", "(([n]&(3))=(1))"),
+    ("n | 3 ^ 4 > 1", "((([n]|(3))^(4))>(1))"),
+    ("n + 1 * 2 > 0", "(([n]+(1)*(2))>(0))"),
+    ("n * 2 * 3 > 0", "(([n]*(2))*(3)>(0))"),
+    ("-n < 0", "(( -[n])<(0))"),
+    ("~n = 0", "(~[n]=(0))"),
+    ("n > 0 OR n IN (-1, -2)", "([n]>(0) OR ([n]=(-2) OR [n]=(-1)))"),
+    ("DATEDIFF(dd, v, GETDATE()) > 0", "(datediff(day,[v],getdate())>(0))"),
+    ("TRY_CONVERT(int, v) IS NULL", "(TRY_CAST([v] AS [int]) IS NULL)"),
+    ("v COLLATE Latin1_General_BIN = 'x'", "(([v]) collate Latin1_General_BIN='x')"),
+    ("CASE WHEN n > 0 THEN 1 END = 1", "(case when [n]>(0) then (1)  end=(1))"),
+    ("IIF(n > 0, 1, 0) = 1", "(case when [n]>(0) then (1) else (0) end=(1))"),
 ]
 TEMPORAL = (
     "CREATE TABLE dbo.u (n int NOT NULL PRIMARY KEY, a datetime2 GENERATED ALWAYS AS ROW START NOT NULL, "
@@ -46,7 +69,8 @@ def table(database: Database) -> Database:
 def test_a_default_is_spelled_as_the_server_spells_it(database: Database, kind: str, written: str, shown: str) -> None:
     """In every place that shows it: literals in parentheses if they are numbers, functions in lower case, one pair around it all.
 
-    Source: Debezium SqlServerDefaultValueConverter and its tests, which read these texts.
+    Source: Debezium SqlServerDefaultValueConverter and its tests, which read these texts; tests of msduck, which hold
+    definitions that a server gave.
     """
     database.run(f"CREATE TABLE dbo.t (n int NOT NULL, d {kind} NULL DEFAULT {written})")
     assert database.column("SELECT definition FROM sys.default_constraints") == [shown]
@@ -59,7 +83,8 @@ def test_a_default_is_spelled_as_the_server_spells_it(database: Database, kind: 
 def test_a_condition_is_spelled_as_the_server_spells_it(table: Database, written: str, shown: str) -> None:
     """Names in brackets; IN and BETWEEN become comparisons.
 
-    Source: Database Administrators Stack Exchange 212047, the output of sys.check_constraints; scripts of databases by SSMS.
+    Source: Database Administrators Stack Exchange 212047, the output of sys.check_constraints; scripts of databases by SSMS;
+    tests of msduck, which hold definitions that a server gave.
     """
     table.run(f"ALTER TABLE dbo.t ADD CONSTRAINT ck CHECK ({written})")
     assert table.column("SELECT definition FROM sys.check_constraints") == [shown]
