@@ -166,13 +166,17 @@ class TableAlterations(TableDefinitions):
         if old.computed or ddl.column.type.name == "rowversion" or old.type.name == "rowversion":
             text = f"Cannot alter column '{old.name}' because it is '{'COMPUTED' if old.computed else 'timestamp'}'."
             raise SqlError(4928, text, 16)
-        bound = [name for name in dependants(entry, old) if name not in entry.constraints]
+        known = dependants(entry, old)
+        bound = [name for name in known if name not in entry.constraints]
         users = indexes_over(table, old)
         if bound and not any(index.name == bound[0] for index in users):
             raise SqlError(5074, f"The column '{bound[0]}' is dependent on column '{old.name}'.", 16)
         kind = self.stored_type(ddl.column)
         if users and (old.type.name != kind.name or old.type.collation != kind.collation or nullable != old.nullable):
             raise self._dependent(entry, users[0].name, old.name)
+        rules = [name for name in known if name in entry.constraints]
+        if rules and old.type.name != kind.name:
+            raise self._dependent(entry, rules[0], old.name)
         filters = [index for index in users if index.filter is not None and old.column_id in index.filter.column_ids]
         if filters:
             raise self._dependent(entry, filters[0].name, old.name)

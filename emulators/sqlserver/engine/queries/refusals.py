@@ -61,6 +61,7 @@ _MSDB = _names(
 _PROCEDURES = _names(
     "sp_cursor sp_cursoropen sp_cursorprepare sp_cursorexecute sp_cursorprepexec sp_cursorunprepare sp_cursorfetch "
     "sp_cursoroption sp_cursorclose sp_cursor_list sp_describe_cursor sp_prepexecrpc "
+    "sp_msforeachtable sp_msforeachdb sp_tables_rowset sp_columns_rowset sp_indexes_rowset sp_primary_keys_rowset "
     "sp_help sp_helptext sp_helpindex sp_helpconstraint sp_helpdb sp_helpfile sp_helpfilegroup sp_helplogins "
     "sp_helprole sp_helprolemember sp_helprotect sp_helpserver sp_helpsrvrole sp_helpsrvrolemember sp_helpstats sp_helpuser "
     "sp_who sp_who2 sp_lock sp_depends sp_spaceused sp_monitor sp_dboption sp_serveroption sp_addmessage sp_altermessage "

@@ -53,7 +53,7 @@ class Applying(Aggregates):
         return f" {'JOIN' if node.args.get('cross_apply') else 'LEFT JOIN'} json_each({argument}) AS {name}"
 
     def _rows_of(self, node: exp.Expr, scope: Scope) -> tuple[str, Sequence[Output]]:
-        lowered = self.query(node, scope)
+        lowered = self.constructed(node, Scope(scope)) if isinstance(node, exp.Values) else self.query(node, scope)
         cells = ", ".join(_packed(f"c{i}", o.expr.type) for i, o in enumerate(lowered.outputs))
         return f"(SELECT json_group_array(json_array({cells})) FROM ({lowered.sql}))", lowered.outputs
 

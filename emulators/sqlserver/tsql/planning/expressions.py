@@ -17,7 +17,7 @@ from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.functions import date_functions
-from emulators.sqlserver.tsql.functions.session_functions import GLOBALS, SESSION_FUNCTIONS, WITHOUT_PARENTHESES
+from emulators.sqlserver.tsql.functions.session_functions import GLOBALS, SESSION_FUNCTIONS
 from emulators.sqlserver.tsql.planning import constants, function_calls, operators
 from emulators.sqlserver.tsql.planning.plans import Expr, Names, Virtual
 from emulators.sqlserver.tsql.planning.precedence import COERCIBLE, EXPLICIT, IMPLICIT, Label, combined, unresolved
@@ -225,7 +225,7 @@ class Expressions:
         if isinstance(node.this, exp.Star):
             raise errors.syntax("*")
         identifier = node.this
-        if not qualifier and not identifier.args.get("quoted") and node.name.upper() in WITHOUT_PARENTHESES:
+        if function_calls.is_word(node):
             return function_calls.session_call(node.name.upper(), [])
         try:
             found = scope.column(node.name, qualifier, self.names.fold)

@@ -15,7 +15,7 @@ from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.functions import date_functions
 from emulators.sqlserver.tsql.functions.function_table import BUILTINS, REFUSED, refused
-from emulators.sqlserver.tsql.functions.session_functions import SESSION_FUNCTIONS
+from emulators.sqlserver.tsql.functions.session_functions import SESSION_FUNCTIONS, WITHOUT_PARENTHESES
 from emulators.sqlserver.tsql.planning.constants import quoted
 from emulators.sqlserver.tsql.planning.operand_lowering import OperandLowering
 from emulators.sqlserver.tsql.planning.plans import Expr
@@ -31,6 +31,12 @@ _WINDOWED = frozenset(
         *("CUME_DIST", "PERCENT_RANK", "PERCENTILE_CONT", "PERCENTILE_DISC"),
     )
 )
+
+
+def is_word(node: exp.Expr) -> bool:
+    """Whether what looks like a column is a function that has no parentheses, as CURRENT_USER."""
+    assert isinstance(node, exp.Column)
+    return len(node.parts) == 1 and not node.this.args.get("quoted") and node.name.upper() in WITHOUT_PARENTHESES
 
 
 def check_known(name: str) -> None:

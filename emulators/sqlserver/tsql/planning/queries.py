@@ -17,6 +17,7 @@ from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.planning import bounds, postponed
 from emulators.sqlserver.tsql.planning.aggregates import aggregated
 from emulators.sqlserver.tsql.planning.apply import Applying
+from emulators.sqlserver.tsql.planning.function_calls import is_word
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.relations import ROW, Lowered
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope, readable
@@ -183,7 +184,7 @@ class Queries(Applying):
         if isinstance(item, exp.Alias):
             return [Output(item.alias, self.expression(item.this, scope))]
         expr = self.expression(item, scope)
-        return [Output(item.name if isinstance(item, exp.Column) and expr.sql.startswith("s") else "", expr)]
+        return [Output(item.name if isinstance(item, exp.Column) and not is_word(item) else "", expr)]
 
     def _star(self, qualifier: Sequence[str], scope: Scope) -> list[Output]:
         if self.grouped is not None:

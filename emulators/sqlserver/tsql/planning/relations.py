@@ -23,6 +23,8 @@ ROW = "row_number_of_base"
 _TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
 _SAID = {"pivots": "PIVOT or UNPIVOT", "sample": "TABLESAMPLE", "version": "FOR SYSTEM_TIME"}
 _DERIVED_PARTS = frozenset(("this", "expressions", "alias", "joins"))
+_MOST_UNITED = 499
+"""One less than SQLite takes."""
 _WITH_DEFAULTS = frozenset(("fn_listextendedproperty",))
 """Table functions whose arguments may be DEFAULT, which is NULL there."""
 
@@ -153,7 +155,7 @@ class Relations(Predicates):
         if isinstance(node, exp.Subquery):
             return self._derived(node, self.query(node.this, Scope(scope.parent, [], scope.ctes)), scope)
         if isinstance(node, exp.Values):
-            return self._derived(node, self._values(node, scope), scope)
+            return self._derived(node, self.constructed(node, scope), scope)
         if not isinstance(node, exp.Table):
             raise errors.unsupported(f"{spelled(node)} in FROM")
         for part, value in node.args.items():
@@ -203,7 +205,8 @@ class Relations(Predicates):
         scope.relations.append(Relation(alias.name, name, _under(name, outputs)))
         return f"({lowered.sql}) AS {name}"
 
-    def _values(self, node: exp.Values, scope: Scope) -> Lowered:
+    def constructed(self, node: exp.Values, scope: Scope) -> Lowered:
+        """VALUES as a table. SQLite's own knows no columns of the query around it, UNION ALL does."""
         if len({len(row.expressions) for row in node.expressions}) > 1:
             text = "All the rows in a table value constructor must have the same number of values"
             raise SqlError(10709, text, 16)
@@ -217,7 +220,13 @@ class Relations(Predicates):
             Output("", self.labelled(Expr(f"c{i}", kind), column, "UNION ALL"))
             for i, (kind, column) in enumerate(zip(types, zip(*rows, strict=True), strict=True))
         ]
-        return Lowered(f"SELECT {names} FROM (VALUES ({'), ('.join(listed)}))", outputs)
+        if scope.parent is None or node.find(exp.Column) is None:
+            return Lowered(f"SELECT {names} FROM (VALUES ({'), ('.join(listed)}))", outputs)
+        if len(listed) > _MOST_UNITED:
+            raise errors.unsupported(f"VALUES with columns of an outer query in more than {_MOST_UNITED} rows")
+        none = ", ".join(f"NULL AS column{i + 1}" for i in range(len(types)))
+        united = "".join(f" UNION ALL SELECT {row}" for row in listed)
+        return Lowered(f"SELECT {names} FROM (SELECT {none} WHERE 0{united})", outputs)
 
     def _table(self, node: exp.Table, scope: Scope) -> str:
         parts = _name_parts(node)

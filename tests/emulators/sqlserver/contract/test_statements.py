@@ -1,4 +1,4 @@
-"""Items 93, 10 and 14: what DECLARE takes together, explicit identity values that there are none of, and numbers as bytes."""
+"""Items 10, 14, 64, 81, 84 and 93: statements that no client of the other tests sends."""
 
 from __future__ import annotations
 
@@ -59,3 +59,47 @@ def test_numbers_are_padded_and_cut_on_the_left(connection: Connection, value: s
     assert connection.value(f"SELECT CONVERT(varchar(30), CONVERT(binary(8), {value}), 1)") == padded
     assert connection.value(f"SELECT CONVERT(varchar(30), CONVERT(binary(2), {value}), 1)") == cut
     assert connection.value(f"SELECT CONVERT(varchar(30), CONVERT(varbinary(2), {value}), 1)") == cut
+
+
+@item(81, "documented")
+def test_values_read_columns_of_the_query_around_them(database: Database) -> None:
+    """Behind APPLY, and in a subquery; the columns have the names of the alias.
+
+    Source: Microsoft, "Table Value Constructor (Transact-SQL)"; "FROM clause (Transact-SQL)", APPLY.
+    """
+    database.run("CREATE TABLE dbo.t (a int NOT NULL) INSERT INTO dbo.t VALUES (1), (2)")
+    sql = "SELECT a, k, v FROM dbo.t CROSS APPLY (VALUES ('once', a), ('twice', t.a * 2)) AS q (k, v) ORDER BY a, k"
+    assert database.sets(sql) == [(["a", "k", "v"], [(1, "once", 1), (1, "twice", 2), (2, "once", 2), (2, "twice", 4)])]
+    sql = "SELECT (SELECT MAX(m) FROM (VALUES (t.a), (2), (t.a * 3)) AS q (m)) FROM dbo.t ORDER BY a"
+    assert database.column(sql) == [3, 6]
+    assert database.columns("SELECT a, q.m FROM dbo.t OUTER APPLY (SELECT t.a AS m) AS q") == ["a", "m"]
+
+
+@item(84, "documented")
+def test_a_computed_column_has_its_name_in_a_query(database: Database) -> None:
+    """As every column has; functions without parentheses have none.
+
+    Source: Microsoft, "SELECT clause (Transact-SQL)", column_alias; "Specify computed columns in a table".
+    """
+    database.run("CREATE TABLE dbo.t (n int NOT NULL, twice AS n * 2) INSERT INTO dbo.t (n) VALUES (4)")
+    assert database.named("SELECT n, twice FROM dbo.t") == [{"n": 4, "twice": 8}]
+    assert database.value("SELECT q.twice FROM (SELECT twice FROM dbo.t) AS q") == 8
+    assert database.columns("SELECT CURRENT_USER, CURRENT_TIMESTAMP, n FROM dbo.t") == ["", "", "n"]
+
+
+@item(64, "documented")
+def test_a_column_with_a_rule_keeps_its_type(database: Database) -> None:
+    """5074 for another type, under a default, a CHECK or a foreign key; another length is taken.
+
+    Source: Microsoft, "ALTER TABLE (Transact-SQL)", ALTER COLUMN: what the modified column cannot be; errors, 5074.
+    """
+    database.run("CREATE TABLE dbo.p (id int NOT NULL PRIMARY KEY)")
+    database.run(
+        "CREATE TABLE dbo.t (a int NULL DEFAULT 1, b int NULL CHECK (b > 0), c int NULL REFERENCES dbo.p (id), "
+        "d varchar(5) NULL DEFAULT 'x')"
+    )
+    for column in "abc":
+        refused = database.error(f"ALTER TABLE dbo.t ALTER COLUMN {column} bigint NULL").number
+        assert refused in (5074, 4922)  # both come; a client shows one of them
+    database.run("ALTER TABLE dbo.t ALTER COLUMN d varchar(9) NULL")
+    database.run("ALTER TABLE dbo.t ALTER COLUMN b int NOT NULL")
