@@ -45,8 +45,7 @@ class TableAlterations(TableDefinitions):
     def add_columns(self, ddl: df.AddColumns) -> None:
         entry = self._altered(ddl.table)
         before = entry.table
-        for spec in ddl.columns:
-            entry = self.with_column(entry, spec)
+        entry = self.with_columns(entry, ddl.columns)
         for column_name, spec_default in ddl.defaults:
             entry = self.with_default(entry, column_name, spec_default)
         if ddl.columns:

@@ -26,6 +26,8 @@ class Definer(TableAlterations):
         if schema is None:
             raise SqlError(2760, NO_SCHEMA.format(schema_of(ddl.name)), 16)
         known = self.catalog.view(schema, name) if ddl.replaces else None
+        if known is None and ddl.alters:
+            raise errors.invalid_object(".".join(ddl.name))
         if known is None and self.catalog.has_object(schema, name):
             raise errors.object_exists(name)
         columns = tuple(column.name for column in self.session.runner.plan(ddl.query).columns)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from emulators.sqlserver.engine.definitions.defining import NO_SCHEMA, schema_of
 from emulators.sqlserver.engine.definitions.indexes import IndexDefinitions
-from emulators.sqlserver.engine.definitions.relationships import refuse_referenced_table, with_check, with_foreign_key
+from emulators.sqlserver.engine.definitions.relationships import (
+    mentions,
+    refuse_referenced_table,
+    with_check,
+    with_foreign_key,
+)
 from emulators.sqlserver.engine.extension import Table, TableColumn
 from emulators.sqlserver.engine.rows.constraints import row_value
 from emulators.sqlserver.engine.store import storage
@@ -35,8 +42,7 @@ class TableDefinitions(IndexDefinitions):
         fold = self.database.fold
         entry = TableEntry(Table(object_id, schema, name, ()), created=self.database.now(), fold=fold)
         primary = {fold(column) for key in ddl.keys if key.primary for column in key.columns}
-        for spec in ddl.columns:
-            entry = self.with_column(entry, spec, fold(spec.name) in primary)
+        entry = self.with_columns(entry, ddl.columns, primary)
         storage.create(self.link, entry)
         if sum(bool(key.clustered) for key in ddl.keys) > 1:
             raise SqlError(8112, f"Cannot add more than one clustered index for constraints on table '{name}'.", 16)
@@ -58,7 +64,17 @@ class TableDefinitions(IndexDefinitions):
             entry = with_foreign_key(entry, key, self.catalog, self.new_id())
         return entry
 
-    def with_column(self, entry: TableEntry, spec: df.ColumnSpec, primary: bool = False) -> TableEntry:
+    def with_columns(
+        self, entry: TableEntry, specs: Sequence[df.ColumnSpec], primary: AbstractSet[str] = frozenset()
+    ) -> TableEntry:
+        """`primary`: the folded names of columns of the primary key. A computed column may use those behind it."""
+        first = entry.next_column
+        for number, spec in sorted(enumerate(specs, first), key=lambda pair: pair[1].computed is not None):
+            entry = self._with_column(entry, spec, number, entry.fold(spec.name) in primary)
+        columns = tuple(sorted(entry.table.columns, key=lambda column: column.column_id))
+        return replace(entry, table=replace(entry.table, columns=columns), next_column=first + len(specs))
+
+    def _with_column(self, entry: TableEntry, spec: df.ColumnSpec, number: int, primary: bool) -> TableEntry:
         table = entry.table
         if entry.column(spec.name) is not None:
             text = f"Column names in each table must be unique. Column name '{spec.name}' in table '{table.name}' is specified more than once."
@@ -78,10 +94,11 @@ class TableDefinitions(IndexDefinitions):
         kind = self.stored_type(spec)
         computed = dict(entry.computed)
         if spec.computed is not None:
+            self._check_computed(table, spec.computed)
             kind = self.database.stored_type(row_value(self.session, entry, spec.computed.value).type)
-            computed[entry.next_column] = Computed(spec.computed.text, spec.computed.value, spec.computed.persisted)
+            computed[number] = Computed(spec.computed.text, spec.computed.value, spec.computed.persisted)
         identity = spec.identity is not None
-        column = TableColumn(entry.next_column, spec.name, kind, nullable, identity, spec.computed is not None)
+        column = TableColumn(number, spec.name, kind, nullable, identity, spec.computed is not None)
         defaults = dict(entry.defaults)
         constraints = dict(entry.constraints)
         if spec.default is not None:
@@ -89,12 +106,18 @@ class TableDefinitions(IndexDefinitions):
         return replace(
             entry,
             table=replace(table, columns=(*table.columns, column)),
-            next_column=entry.next_column + 1,
             defaults=defaults,
             constraints=constraints,
             identity=entry.identity or spec.identity,
             computed=computed,
         )
+
+    def _check_computed(self, table: Table, spec: df.ComputedSpec) -> None:
+        """Raises 1759."""
+        used = next((c.name for c in table.columns if c.computed and mentions(spec.value, c.name)), None)
+        if used is not None:
+            text = f"Computed column '{used}' in table '{table.name}' is not allowed to be used in another computed-column definition."
+            raise SqlError(1759, text, 16)
 
     def stored_type(self, spec: df.ColumnSpec) -> SqlType:
         """The column's type with its collation. Raises 447, 448.

@@ -4,6 +4,8 @@ what would change behaviour (cascading foreign keys, procedures, triggers) is re
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import not_first, unsupported
 from emulators.sqlserver.tsql.reading import definitions as df
@@ -91,7 +93,7 @@ def _table_of(reader: Reader, line: int, begin: int, table: Name) -> Statement:
     return df.CreateTable(line, text, table, columns, keys, tuple(found.checks), tuple(found.foreign_keys))
 
 
-def _create_view(reader: Reader, line: int, begin: int, replaces: bool) -> Statement:
+def _create_view(reader: Reader, line: int, begin: int, replaces: bool) -> df.CreateView:
     if begin != 0:
         raise not_first("CREATE VIEW")
     name = reader.qualified()
@@ -132,7 +134,7 @@ def _alter(reader: Reader, line: int, begin: int) -> Statement:
     if reader.accept("DATABASE"):
         return _alter_database(reader, line, begin)
     if reader.accept("VIEW"):
-        return _create_view(reader, line, begin, True)
+        return replace(_create_view(reader, line, begin, True), alters=True)
     if not reader.accept("TABLE"):
         raise unsupported(f"ALTER {reader.here.text.upper()}")
     table = reader.qualified()

@@ -157,12 +157,13 @@ class DropIndex(Definition):
 
 @dataclass(frozen=True, slots=True)
 class CreateView(Definition):
-    """`columns`: the names in parentheses, if any; `replaces`: CREATE OR ALTER and ALTER may find it there."""
+    """`columns`: the names in parentheses, if any; `replaces`: CREATE OR ALTER and ALTER may find it there; `alters`: ALTER has to."""
 
     name: Name
     columns: tuple[str, ...]
     query: Fragment
     replaces: bool = False
+    alters: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,3 +103,27 @@ def test_a_column_with_a_rule_keeps_its_type(database: Database) -> None:
         assert refused in (5074, 4922)  # both come; a client shows one of them
     database.run("ALTER TABLE dbo.t ALTER COLUMN d varchar(9) NULL")
     database.run("ALTER TABLE dbo.t ALTER COLUMN b int NOT NULL")
+
+
+@item(84, "documented")
+def test_a_computed_column_may_use_columns_behind_it(database: Database) -> None:
+    """But no other computed column: 1759.
+
+    Source: Microsoft, "Specify computed columns in a table"; "Database engine events and errors", 1759.
+    """
+    database.run("CREATE TABLE dbo.t (twice AS n * 2, n int NOT NULL) INSERT INTO dbo.t (n) VALUES (4)")
+    assert database.rows("SELECT * FROM dbo.t") == [(8, 4)]
+    assert database.error("ALTER TABLE dbo.t ADD more AS twice * 2").number == 1759
+    assert database.error("CREATE TABLE dbo.u (n int, twice AS n * 2, more AS twice * 2)").number == 1759
+
+
+@item(10, "documented")
+def test_a_view_that_is_not_there_is_not_altered(database: Database) -> None:
+    """208; CREATE OR ALTER makes it.
+
+    Source: Microsoft, "ALTER VIEW (Transact-SQL)": modifies a view that was created before; errors, 208.
+    """
+    assert database.error("ALTER VIEW dbo.v AS SELECT 1 AS n").number == 208
+    database.run("CREATE OR ALTER VIEW dbo.v AS SELECT 1 AS n")
+    database.run("ALTER VIEW dbo.v AS SELECT 2 AS n")
+    assert database.value("SELECT n FROM dbo.v") == 2
