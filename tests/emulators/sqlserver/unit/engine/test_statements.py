@@ -146,9 +146,12 @@ def test_delete_top_and_output(persons: Client) -> None:
 
 
 def test_alter_table_adds_changes_and_drops_columns(persons: Client) -> None:
-    persons.run("ALTER TABLE Persons ADD Age int NOT NULL DEFAULT 5, Note varchar(10) NULL")
+    persons.run("ALTER TABLE Persons ADD Age int NOT NULL CONSTRAINT five DEFAULT 5, Note varchar(10) NULL")
     assert persons.rows("SELECT * FROM Persons WHERE ID = 1") == [(1, "Ann", 5, None)]
-    persons.run("ALTER TABLE Persons ALTER COLUMN Age decimal(9,2) NOT NULL ALTER TABLE Persons DROP COLUMN Note")
+    assert persons.error("ALTER TABLE Persons ALTER COLUMN Age decimal(9,2) NOT NULL")[0] == 5074
+    persons.run(
+        "ALTER TABLE Persons DROP CONSTRAINT five ALTER TABLE Persons ALTER COLUMN Age decimal(9,2) NOT NULL ALTER TABLE Persons DROP COLUMN Note"
+    )
     assert persons.rows("SELECT * FROM Persons WHERE ID = 1") == [(1, "Ann", "5.00")]
     assert persons.error("ALTER TABLE Persons ADD Missing int NOT NULL")[0] == 4901
 
