@@ -129,15 +129,12 @@ class Catalog:
         return self.views.get(self.key(schema, name))
 
     def has_object(self, schema: str, name: str) -> bool:
-        """Whether a table, a view or a constraint of the schema has the name."""
+        """Whether a table, a view or a constraint of the schema has the name; `schema`: as it was created."""
         if self.find(schema, name) is not None or self.view(schema, name) is not None:
             return True
-        wanted = self.key(schema, name)
-        return any(
-            self.key(entry.table.schema, known) == wanted
-            for entry in self.tables.values()
-            for known in entry.constraints
-        )
+        wanted = self.fold(name)
+        mine = (entry for entry in self.tables.values() if entry.table.schema == schema)
+        return any(self.fold(known) == wanted for entry in mine for known in entry.constraints)
 
     def with_view(self, view: View) -> Catalog:
         views = {**self.views, self.key(view.schema, view.name): view}
