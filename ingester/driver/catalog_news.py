@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 
@@ -51,9 +52,12 @@ class CatalogAge:
         """Whether the server refused the list the last time."""
         return self._refusal is not None
 
-    def read(self, took: float) -> None:
-        """`took`: seconds."""
-        self._took = took
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While its context is open, the list is read. It is known if that ends without an error."""
+        began = self._clock()
+        yield
+        self._took = self._clock() - began
         if self._reported:
             log.info("the list of capture instances was read again")
         self._read_at, self._refused_at = self._clock(), float("-inf")

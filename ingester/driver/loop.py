@@ -244,13 +244,12 @@ class Loop:
             self._catalog.refuse(error)
 
     def _load_catalog(self) -> None:
-        began = self._clock()
-        sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
-        states = self._source.states(list(self._roster.tables), sources)
-        for table in self._roster.tables.values():
-            take_in(table, states[table.name], self._source.hints)
-        note_slips(self._shapes.slips({table.name: table.instances for table in self._roster.configured}))
-        self._catalog.read(self._clock() - began)
+        with self._catalog.reading():
+            sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
+            states = self._source.states(list(self._roster.tables), sources)
+            for table in self._roster.tables.values():
+                take_in(table, states[table.name], self._source.hints)
+            note_slips(self._shapes.slips({table.name: table.instances for table in self._roster.configured}))
         self._wanted = False
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:

@@ -128,8 +128,9 @@ def test_the_catalog_is_read_where_no_change_waits_for_it_and_at_last_in_any_cas
     now = 0.0
     age = CatalogAge(lambda: SteadyTime(now))
     assert age.due(missing=False, quiet=0.0)
-    age.read(0.25)
-    for later, quiet, due in ((29, 9.0, False), (31, 0.2, False), (31, 0.3, True), (59, 0.2, False), (61, 0.0, True)):
+    with age.reading():
+        now += 0.25
+    for later, quiet, due in ((30, 9.0, False), (31, 0.2, False), (31, 0.3, True), (60, 0.2, False), (61, 0.0, True)):
         now = later
         assert age.due(missing=False, quiet=quiet) is due
     now = 31
