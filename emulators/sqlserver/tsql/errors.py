@@ -36,6 +36,10 @@ def not_first(kind: str) -> SqlError:
     return SqlError(111, f"'{kind}' must be the first statement in a query batch.", 15)
 
 
+def unterminated_merge() -> SqlError:
+    return SqlError(10713, "A MERGE statement must be terminated by a semi-colon (;).", 15)
+
+
 def invalid_collation(name: str) -> SqlError:
     return SqlError(448, f"Invalid collation '{name}'.", 16)
 

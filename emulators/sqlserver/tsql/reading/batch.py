@@ -117,7 +117,7 @@ def _line(reader: Reader, position: int) -> int:
 
 def statement(reader: Reader) -> Statement:
     """One statement; the reader stands on its first token."""
-    begin, flow = reader.position, reader.here.key in _FLOW
+    begin, flow, depth = reader.position, reader.here.key in _FLOW, reader.depth
     reader.depth += flow
     if reader.depth > _DEEPEST:
         raise nested_too_deeply()
@@ -127,8 +127,9 @@ def statement(reader: Reader) -> Statement:
         refusal = error if error.number == UNSUPPORTED or flow else _refusal(reader, begin, _behind(reader)) or error
         if refusal.number != UNSUPPORTED:
             raise
+        reader.depth = depth
         return refused(reader, begin, refusal)
-    reader.depth -= flow
+    reader.depth = depth
     called = None if flow else _refusal(reader, begin, reader.position)
     return found if called is None else st.Refused(_line(reader, begin), called.message)
 
@@ -196,7 +197,10 @@ def _begin(reader: Reader) -> Statement:
     if reader.accept("DISTRIBUTED"):
         raise unsupported("BEGIN DISTRIBUTED TRANSACTION")
     if reader.accept("TRAN") or reader.accept("TRANSACTION"):
-        return st.BeginTransaction(line, transaction_name(reader))
+        name = transaction_name(reader)
+        if reader.at("WITH", "MARK"):
+            raise unsupported("BEGIN TRANSACTION ... WITH MARK")
+        return st.BeginTransaction(line, name)
     if reader.accept("TRY"):
         body = _block(reader, line, "TRY")
         while reader.accept(";"):
@@ -211,7 +215,7 @@ def _block(reader: Reader, line: int, closing: str) -> st.Block:
     while True:
         while reader.accept(";"):
             pass
-        if reader.accept("END"):
+        if not reader.at("END", "CONVERSATION") and reader.accept("END"):
             if closing:
                 reader.expect(closing)
             elif not body:

@@ -7,10 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql.errors import not_first, unsupported
+from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import definitions as df
 from emulators.sqlserver.tsql.reading.dml.select import query_tokens
 from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.passing_over import misplaced
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
 from emulators.sqlserver.tsql.reading.statements import Name, Statement
@@ -95,7 +96,7 @@ def _table_of(reader: Reader, line: int, begin: int, table: Name) -> Statement:
 
 def _create_view(reader: Reader, line: int, begin: int, replaces: bool) -> df.CreateView:
     if begin != 0:
-        raise not_first("CREATE VIEW")
+        raise misplaced(reader, begin, "CREATE VIEW")
     name = reader.qualified()
     columns = reader.names_in_parentheses() if reader.at("(") else ()
     if reader.accept("WITH") and not reader.accept("SCHEMABINDING"):

@@ -9,6 +9,7 @@ from sqlglot import exp
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment
+from emulators.sqlserver.tsql.reading.passing_over import past_common_tables
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
 from emulators.sqlserver.tsql.reading.tokens import VARIABLE
@@ -61,17 +62,9 @@ def outside_columns(output: st.Output | None) -> tuple[str, ...]:
 def cte_prefix(reader: Reader) -> Fragment:
     """WITH name AS (...), ... up to the statement that follows."""
     begin = reader.position
-    reader.expect("WITH")
-    while True:
-        reader.name()
-        if reader.at("("):
-            reader.skip_parentheses()
-        reader.expect("AS")
-        if not reader.at("("):
-            raise reader.unexpected()
-        reader.skip_parentheses()
-        if not reader.accept(","):
-            break
+    past_common_tables(reader)
+    if reader.tokens[begin + 1].key == "XMLNAMESPACES" and reader.tokens[begin + 2].key == "(":
+        raise unsupported("WITH XMLNAMESPACES")
     return fragment(reader.sql, reader.tokens[begin : reader.position], "", True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.errors import unsupported, unterminated_merge
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.dml.clauses import (
     ASSIGNMENTS,
@@ -85,7 +85,7 @@ def parse_merge(reader: Reader, prefix: Fragment) -> st.Statement:
     if reader.accept("OPTION"):
         reader.skip_parentheses()
     if not reader.at(";"):
-        raise SqlError(10713, "A MERGE statement must be terminated by a semi-colon (;).", 15)
+        raise unterminated_merge()
     outside = outside_columns(output)
     queries = _queries(reader, prefix, (written, alias), (source, condition), clauses, outside)
     name = (alias.text.strip('[]"'),) if alias is not None else table
