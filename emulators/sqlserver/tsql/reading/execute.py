@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment, literal
 from emulators.sqlserver.tsql.reading.reader import Reader
@@ -24,6 +25,9 @@ def parse_call(reader: Reader, bare: bool) -> Statement:
         reader.advance()
         text = reader.fragment(reader.until((")",)))
         reader.expect(")")
+        if reader.at("AT") or reader.at("AS"):
+            raise unsupported(f"EXECUTE ('...') {reader.here.key}")
+        _options(reader)
         return st.ExecuteText(line, text)
     result = ""
     if reader.here.kind == VARIABLE:
@@ -35,9 +39,16 @@ def parse_call(reader: Reader, bare: bool) -> Statement:
         arguments.append(_argument(reader))
         while reader.accept(","):
             arguments.append(_argument(reader))
-    if reader.accept("WITH"):
-        reader.expect("RECOMPILE")
+    _options(reader)
     return st.Execute(line, procedure, tuple(arguments), result)
+
+
+def _options(reader: Reader) -> None:
+    """WITH RECOMPILE."""
+    if reader.accept("WITH"):
+        if reader.at("RESULT", "SETS"):
+            raise unsupported("EXECUTE ... WITH RESULT SETS")
+        reader.expect("RECOMPILE")
 
 
 def _argument(reader: Reader) -> st.Argument:

@@ -1,4 +1,7 @@
-"""COMMIT, ROLLBACK and SAVE, and the names of transactions; BEGIN is read where blocks are (batch.py). Refuses names in variables."""
+"""COMMIT, ROLLBACK and SAVE, and the names of transactions; BEGIN is read where blocks are (batch.py).
+
+Refuses names in variables, and DELAYED_DURABILITY.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ def parse_commit(reader: Reader) -> Statement:
         transaction_name(reader)
     else:
         reader.accept("WORK")
+    if reader.at("WITH", "("):
+        raise unsupported("COMMIT ... WITH (DELAYED_DURABILITY)")
     return st.CommitTransaction(line)
 
 

@@ -15,8 +15,9 @@ from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.tsql import TSQLParser
 
-from emulators.sqlserver.tsql.errors import keyword_syntax, syntax, too_deep, too_many_items
+from emulators.sqlserver.tsql.errors import keyword_syntax, syntax, too_deep, too_many_items, unsupported
 from emulators.sqlserver.tsql.reading.reader import RESERVED
+from emulators.sqlserver.tsql.reading.refused_syntax import refused_query
 
 
 def _type_text(parser: TSQLParser, *stops: TokenType) -> exp.Expr:
@@ -47,6 +48,19 @@ def _convert(name: str, parser: TSQLParser) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[value, target, *style])
 
 
+def _trim(parser: TSQLParser) -> exp.Expr:
+    arguments = parser._parse_csv(parser._parse_disjunction)
+    where = len(arguments) == 1 and arguments[0].name.upper() in ("LEADING", "TRAILING", "BOTH")
+    behind = parser._curr.token_type if parser._curr else TokenType.R_PAREN
+    if behind == TokenType.FROM or (where and behind != TokenType.R_PAREN):
+        raise unsupported("TRIM (characters FROM ...)")
+    return exp.Anonymous(this="TRIM", expressions=arguments)
+
+
+def _parsed(name: str) -> exp.Expr:
+    raise unsupported(f"function {name}")
+
+
 class _PlainParser(TSQLParser):
     FUNCTIONS = {}  # noqa: RUF012 - sqlglot's own form
     NO_PAREN_FUNCTIONS = {}  # noqa: RUF012
@@ -55,6 +69,9 @@ class _PlainParser(TSQLParser):
         "TRY_CAST": lambda self: _cast("TRY_CAST", self),
         "CONVERT": lambda self: _convert("CONVERT", self),
         "TRY_CONVERT": lambda self: _convert("TRY_CONVERT", self),
+        "PARSE": lambda self: _parsed("PARSE"),
+        "TRY_PARSE": lambda self: _parsed("TRY_PARSE"),
+        "TRIM": _trim,
     }
 
 
@@ -73,6 +90,9 @@ def parse_query(text: str) -> exp.Expr:
     try:
         trees = _dialect.parser().parse(_dialect.tokenize(text), text)
     except ParseError as error:
+        refusal = refused_query(text)
+        if refusal is not None:
+            raise refusal from None
         near = str(error.errors[0].get("highlight") or "") if error.errors else ""
         raise (keyword_syntax(near) if near.upper() in RESERVED else syntax(near)) from None
     except RecursionError:

@@ -77,11 +77,10 @@ def parse_set(reader: Reader) -> Statement:
 
 
 def _set_option(reader: Reader, line: int) -> Statement:
+    reader.accept("STATISTICS")
     options = [reader.advance()]
     while reader.accept(","):
         options.append(reader.advance())
-    if options[0].key == "STATISTICS":
-        options = [reader.advance()]
     sign = "-" if reader.accept("-") else ""
     token = reader.advance()
     if token.kind in (STRING, NSTRING):

@@ -63,6 +63,8 @@ def _set_clause(reader: Reader, prefix: str, lifted: int) -> tuple[tuple[str, st
     begin = reader.position
     name = reader.qualified()[-1]
     written = reader.text(reader.tokens[begin : reader.position])
+    if reader.at("(") and "." in written:
+        raise unsupported(f"UPDATE ... SET column.{name}(...)")
     operator = reader.advance()
     if operator.key not in ASSIGNMENTS:
         raise reader.unexpected(operator)
