@@ -83,9 +83,9 @@ class Interpreter:
         self.session = session
         self._writing = Writing(session, self.run)
         self._procedures = Procedures(session, self.nested, partial(self.nested, parameterised=True))
-        self._binding = Binding(session)
         self._bulk = BulkLoading(self._writing)
         self._variables = Variables(session, lambda table: self._handlers[df.CreateTable](table))
+        self._binding = Binding(session, self._variables.declare_table)
         self._tries = 0
         self._level = 0
         self._unbound: dict[int, int] = {}

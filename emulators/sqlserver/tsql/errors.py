@@ -56,6 +56,10 @@ def undeclared_variable(name: str) -> SqlError:
     return SqlError(137, f'Must declare the scalar variable "{name}".', 15)
 
 
+def undeclared_table(name: str) -> SqlError:
+    return SqlError(1087, f'Must declare the table variable "{name}".', 15, 2)
+
+
 def declared_twice(name: str) -> SqlError:
     text = (
         f"The variable name '{name}' has already been declared. Variable names must be unique within a query batch or "

@@ -9,6 +9,7 @@ Source: https://learn.microsoft.com/sql/relational-databases/stored-procedures/c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,26 +19,31 @@ from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import declared_twice, invalid_column, nested_too_deeply, undeclared_variable
-from emulators.sqlserver.tsql.planning.plans import Source
+from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Source
+from emulators.sqlserver.tsql.planning.relations import name_parts
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.statements import Name, Statement
 from emulators.sqlserver.tsql.reading.trees import parse_query
 
-_COMPILED = frozenset((137, 156, 207, 209, 4104))
+_COMPILED = frozenset((107, 137, 156, 207, 209, 1087, 4104, 7202))
+_NEVER_DEFERRED = frozenset((1087, 7202))
 _KEPT, _LONGEST = 256, 4000
 """Batches that are remembered, and how long they may be: longer ones carry their data along and never come again."""
 
 
 class Binding:
-    """The batches of one session. `_bound`: those that were found good, under the catalogs that they were held against."""
+    """The batches of one session. `_bound`: those that were found good, under the catalogs that they were held against.
 
-    def __init__(self, session: StatementSession) -> None:
+    `declare` makes a table variable: nothing of it waits for the statement that declares it."""
+
+    def __init__(self, session: StatementSession, declare: Callable[[st.DeclareTable], object]) -> None:
         self._session = session
+        self._declare = declare
         self._bound: set[object] = set()
 
     def bind(self, sql: str, statements: Sequence[Statement]) -> None:
-        """Raises SqlError 134, 137, 156, 207, 209, 4104. A single statement fails by itself, before it does anything."""
+        """Raises SqlError 107, 134, 137, 156, 207, 209, 1087, 4104. A single statement fails by itself, before it does anything."""
         session = self._session
         flow = _FLOW if not session.variables else (*_FLOW, st.Declare)
         if not statements or (len(statements) == 1 and type(statements[0]) not in flow):
@@ -49,7 +55,7 @@ class Binding:
             return
         before = dict(session.variables)
         try:
-            _Walk(session).all(statements)
+            _Walk(session, self._declare).all(statements)
         except SqlError as error:
             session.last_error = error.number
             raise
@@ -66,8 +72,9 @@ class Binding:
 class _Walk:
     """One pass over a batch. `_ended`: USE was met, behind which names mean something else. `_compiled`: the errors that count."""
 
-    def __init__(self, session: StatementSession) -> None:
+    def __init__(self, session: StatementSession, declare: Callable[[st.DeclareTable], object]) -> None:
         self._session = session
+        self._declare_table = declare
         self._ended = False
         self._compiled = _COMPILED
 
@@ -84,11 +91,23 @@ class _Walk:
         try:
             bind()
         except SqlError as error:
-            known = error.number == 7202 or (error.number in self._compiled and not self._is_deferred(fragment))
-            if not known:
+            found = self._undeclared(fragment) or error
+            deferred = found.number not in _NEVER_DEFERRED and self._is_deferred(fragment)
+            if found.number not in self._compiled or deferred:
                 return
-            error.line = line if error.line == 1 else error.line
-            raise
+            found.line = line if found.line == 1 else found.line
+            raise found from None
+
+    def _undeclared(self, fragment: Fragment) -> SqlError | None:
+        """1087, if it reads a table variable that is not declared, whatever else is wrong with it."""
+        names = SessionNames(self._session)
+        try:
+            for table in parse_query(fragment.text).find_all(exp.Table):
+                if isinstance(table.this, exp.Parameter):
+                    names.source(name_parts(table))
+        except SqlError as error:
+            return error if error.number == 1087 else None
+        return None
 
     def _is_deferred(self, fragment: Fragment) -> bool:
         """Whether a table of the query is not there: then none of its names is bound yet."""
@@ -97,7 +116,7 @@ class _Walk:
             tree = parse_query(fragment.text)
             own = {names.fold(found.alias) for found in tree.find_all(exp.CTE)}
             for table in tree.find_all(exp.Table):
-                parts = tuple(part.name for part in table.parts)
+                parts = name_parts(table)
                 if len(parts) == 1 and names.fold(parts[0]) in own:
                     continue
                 if isinstance(table.this, exp.Anonymous) or (names.source(parts) is None and names.view(parts) is None):
@@ -111,18 +130,20 @@ class _Walk:
             self._try(line, fragment, lambda: self._session.runner.plan(fragment, sent=sent))
 
     def _columns(self, line: int, table: Name, columns: Iterable[str]) -> None:
-        """Of the table that INSERT writes to. Raises 207."""
+        """Of the table that a statement writes to. Raises 207, 1087."""
         try:
             source = SessionNames(self._session).source(table)
-        except SqlError:
-            return
-        if source is None or source.view:
-            return
-        try:
-            self._known(source, columns)
+            if source is not None and (not source.view or source.view.startswith(ELSEWHERE)):
+                self._known(source, columns)
         except SqlError as error:
+            if error.number not in (207, 1087) or error.number not in self._compiled:
+                return
             error.line = line
             raise
+
+    def _output(self, line: int, output: st.Output | None) -> None:
+        if output is not None and output.into:
+            self._columns(line, output.into, output.columns or ())
 
     def _known(self, source: Source, columns: Iterable[str]) -> None:
         fold = self._session.current().fold
@@ -162,7 +183,7 @@ class _Walk:
 
     def _refused(self, statement: st.Refused) -> None:
         """What it would have declared is not known."""
-        self._compiled -= {137}
+        self._compiled -= {137, 1087}
 
     def _declare(self, statement: st.Declare) -> None:
         for name, kind, value in statement.variables:
@@ -172,6 +193,10 @@ class _Walk:
                 error.line = statement.line
                 raise error
             self._session.variables[name] = (kind, None)
+
+    def _table(self, statement: st.DeclareTable) -> None:
+        with suppress(SqlError):  # fails again where it is reached
+            self._declare_table(statement)
 
     def _set(self, statement: st.SetVariable) -> None:
         self._assigned(statement.line, (statement.name,))
@@ -186,6 +211,7 @@ class _Walk:
 
     def _insert(self, statement: st.Insert) -> None:
         self._columns(statement.line, statement.table, (*(statement.columns or ()), *_changed(statement.output)))
+        self._output(statement.line, statement.output)
         self._query(statement.line, statement.query)
         for cell in {cell for row in statement.rows or () for cell in row if isinstance(cell, Fragment)}:
             self._query(statement.line, cell)
@@ -194,6 +220,7 @@ class _Walk:
 
     def _update(self, statement: st.Update | st.Delete) -> None:
         query = statement.query
+        self._output(statement.line, statement.output)
 
         def bind() -> None:
             _, source = self._session.runner.plan_rows(query, statement.target, statement.has_from)
@@ -250,6 +277,7 @@ _HANDLERS: dict[type[Statement], Callable[[_Walk, Any], None]] = {
     st.Use: _Walk._use,
     st.Refused: _Walk._refused,
     st.Declare: _Walk._declare,
+    st.DeclareTable: _Walk._table,
     st.SetVariable: _Walk._set,
     st.Print: _Walk._print,
     st.Select: _Walk._select,

@@ -17,7 +17,7 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.views.register import VIEWS
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import unknown_database, unknown_server, unsupported
+from emulators.sqlserver.tsql.errors import undeclared_table, unknown_database, unknown_server, unsupported
 from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Source
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.statements import Name
@@ -103,6 +103,8 @@ class SessionNames:
             rowid = storage.rowid_name(table)
             indexes = tuple(index.name for index in table.all_indexes())
             return Source(database.name, table.schema, table.name, columns, *here, rowid, computed, denied, indexes)
+        if name[-1][:1] == "@":
+            raise undeclared_table(name[-1])
         view = f"{schema}.{name[-1]}".lower()
         real = view.upper() if schema.lower() == "information_schema" else view
         if self.fold(f"{schema}.{name[-1]}") != self.fold(real):

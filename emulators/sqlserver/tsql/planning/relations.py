@@ -106,7 +106,7 @@ class Relations(Predicates):
     def _check_recursion(self, cte: exp.Expr) -> None:
         """https://learn.microsoft.com/sql/t-sql/queries/with-common-table-expression-transact-sql (recursive ones). Raises 252."""
         fold, name, query = self.names.fold, cte.alias, cte.this
-        named = [_name_parts(table) for table in query.find_all(exp.Table)]
+        named = [name_parts(table) for table in query.find_all(exp.Table)]
         if not any(len(parts) == 1 and fold(parts[0]) == fold(name) for parts in named):
             return
         if isinstance(query, exp.Union) and not query.args.get("distinct"):
@@ -229,7 +229,7 @@ class Relations(Predicates):
         return Lowered(f"SELECT {names} FROM (SELECT {none} WHERE 0{united})", outputs)
 
     def _table(self, node: exp.Table, scope: Scope) -> str:
-        parts = _name_parts(node)
+        parts = name_parts(node)
         alias = node.args.get("alias")
         name = self.next_name()
         if len(parts) == 1 and (cte := scope.cte(self.names.fold(parts[0]))) is not None:
@@ -302,7 +302,7 @@ class Relations(Predicates):
 
     def _function(self, node: exp.Table, scope: Scope) -> str:
         call = node.this
-        parts = (*_name_parts(node)[:-1], call.name)
+        parts = (*name_parts(node)[:-1], call.name)
         source = self.names.table_function(parts, len(call.expressions))
         if source is None:
             raise errors.invalid_object(".".join(parts))
@@ -322,7 +322,8 @@ def _check_derived(node: exp.Expr) -> None:
             raise errors.unsupported(f"{_SAID.get(part, part.strip('_').upper())} on a derived table")
 
 
-def _name_parts(node: exp.Table) -> tuple[str, ...]:
+def name_parts(node: exp.Table) -> tuple[str, ...]:
+    """A table's name as it was written: those of variables with their @, those of temporary tables with their #."""
     catalog, schema = node.args.get("catalog"), node.args.get("db")
     if isinstance(node.this, exp.Dot):  # behind a server's name
         four = (catalog, schema, node.this.this, node.this.expression)
