@@ -143,7 +143,6 @@ class Properties:
             "OBJECTPROPERTYEX": self._object_extended,
             "COLUMNPROPERTY": self._column,
             "INDEXPROPERTY": self._index,
-            "TYPEPROPERTY": lambda name, property_name: None,
             "INDEX_COL": self._index_column,
             "OBJECT_DEFINITION": lambda number: None,
         }

@@ -9,7 +9,7 @@ from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine.extension import TableFunction
 from emulators.sqlserver.engine.functions.properties import SERVER_NAME
 from emulators.sqlserver.engine.queries.log_stats import log_stats
-from emulators.sqlserver.engine.queries.refusals import refused_table_function, refused_view
+from emulators.sqlserver.engine.queries.refusals import refused_scalar_function, refused_table_function, refused_view
 from emulators.sqlserver.engine.queries.table_functions import built_in
 from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.engine.store import storage
@@ -180,13 +180,16 @@ class SessionNames:
         return None if extension is None else extension.table_function(database, schema, name)
 
     def scalar_function(self, name: Name, arguments: int) -> tuple[str, SqlType] | None:
-        extension = self.session.engine.extension
-        if extension is None or len(name) < 2:
+        if len(name) < 2:
             return None
+        extension = self.session.engine.extension
         database = self.database(name)
         key = f"{name[-2]}.{name[-1]}".lower()
-        found = extension.scalar_functions().get(key)
+        found = extension.scalar_functions().get(key) if extension is not None else None
         if found is None:
+            refusal = refused_scalar_function(name[-2].lower(), name[-1].lower())
+            if refusal is not None:
+                raise refusal
             return None
         if arguments != found.arguments:
             text = f"An insufficient number of arguments were supplied for the procedure or function {key}."

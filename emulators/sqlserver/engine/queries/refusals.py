@@ -87,6 +87,11 @@ _FUNCTIONS = _names(
     "fn_trace_gettable fn_virtualfilestats fn_xe_file_target_read_file fn_builtin_permissions "
     "fn_stmt_sql_handle_from_sql_stmt"
 )
+_SCALAR_FUNCTIONS = _names(
+    "fn_getcurrentprincipal fn_hadr_backup_is_preferred_replica fn_hadr_distributed_ag_database_replica "
+    "fn_hadr_distributed_ag_replica fn_hadr_is_primary_replica fn_isrolemember fn_physlocformatter fn_replvarbintoint "
+    "fn_sqlvarbasetostr fn_varbintohexstr fn_varbintohexsubstring"
+)
 
 
 def refused_view(database: str, schema: str, name: str) -> SqlError | None:
@@ -109,3 +114,7 @@ def refused_procedure(name: str) -> SqlError | None:
 def refused_table_function(schema: str, name: str) -> SqlError | None:
     known = name in _FUNCTIONS or (schema == "sys" and name.startswith("dm_"))
     return unsupported(f"function {schema}.{name}") if known else None
+
+
+def refused_scalar_function(schema: str, name: str) -> SqlError | None:
+    return unsupported(f"function {schema}.{name}") if name in _SCALAR_FUNCTIONS else None

@@ -45,7 +45,6 @@ SESSION_FUNCTIONS: dict[str, tuple[int, int, SqlType]] = {
     "OBJECTPROPERTYEX": (2, 2, SYSNAME),
     "COLUMNPROPERTY": (3, 3, INT),
     "INDEXPROPERTY": (3, 3, INT),
-    "TYPEPROPERTY": (2, 2, INT),
     "INDEX_COL": (3, 3, SYSNAME),
     "OBJECT_DEFINITION": (1, 1, SqlType("nvarchar", MAX)),
     "ORIGINAL_DB_NAME": (0, 0, SYSNAME),
@@ -114,6 +113,13 @@ GLOBALS: dict[str, SqlType] = {
     "REMSERVER": SYSNAME,
 }
 """@@ variables."""
+REFUSED_GLOBALS = frozenset(
+    (
+        *("CONNECTIONS", "CPU_BUSY", "IDLE", "IO_BUSY", "PACK_RECEIVED", "PACK_SENT", "PACKET_ERRORS", "TIMETICKS"),
+        *("TOTAL_ERRORS", "TOTAL_READ", "TOTAL_WRITE"),
+    )
+)
+"""https://learn.microsoft.com/sql/t-sql/functions/system-statistical-functions-transact-sql"""
 
 
 def _typed(kind: SqlType, names: str) -> dict[str, SqlType]:

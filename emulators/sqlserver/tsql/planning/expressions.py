@@ -17,7 +17,11 @@ from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.functions import date_functions
-from emulators.sqlserver.tsql.functions.session_functions import GLOBALS, SESSION_FUNCTIONS
+from emulators.sqlserver.tsql.functions.session_functions import (
+    GLOBALS,
+    REFUSED_GLOBALS,
+    SESSION_FUNCTIONS,
+)
 from emulators.sqlserver.tsql.planning import constants, function_calls, operators
 from emulators.sqlserver.tsql.planning.plans import Expr, Names, Virtual
 from emulators.sqlserver.tsql.planning.precedence import COERCIBLE, EXPLICIT, IMPLICIT, Label, combined, unresolved
@@ -205,6 +209,8 @@ class Expressions:
     def _variable(self, node: exp.Expr, scope: Scope) -> Expr:
         if isinstance(node.this, exp.Parameter):
             name = node.this.name.upper()
+            if name in REFUSED_GLOBALS:
+                raise errors.unsupported(f"@@{name}")
             if name not in GLOBALS:
                 raise errors.undeclared_variable("@@" + node.this.name)
             return Expr(f"sg('{name}')", GLOBALS[name])

@@ -7,7 +7,7 @@ from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.refused_syntax import SOFT, refused_statement
 from emulators.sqlserver.tsql.reading.starts import STARTS
 
-_BEHIND = (";", *SOFT)
+_BEHIND = frozenset((";", *SOFT))
 """Where a condition ends, beside the words that begin statements alone."""
 
 

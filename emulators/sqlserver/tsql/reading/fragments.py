@@ -64,9 +64,14 @@ def literal(token: Token) -> tuple[SqlType, Value]:
         data = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
         return SqlType("varbinary", len(data) or 1 if len(data) <= 8000 else MAX), data
     if kind == MONEY:
-        whole, _, part = text[1:].partition(".")
-        return SqlType("money"), f"{whole or '0'}.{part:0<4}"[: len(whole or "0") + 5]
+        return SqlType("money"), _amount(text)
     raise syntax(text)
+
+
+def _amount(text: str) -> str:
+    """Of a money literal, with its four places."""
+    whole, _, part = text[1:].partition(".")
+    return f"{whole or '0'}.{part:0<4}"[: len(whole or "0") + 5]
 
 
 def number(text: str) -> tuple[SqlType, Value]:
@@ -115,13 +120,17 @@ def fragment(
             and kind in _LITERALS
             and (index == last or (tokens[index + 1].key in _AFTER_LIFTED and tokens[index + 1].kind in (WORD, OP)))
         ):
-            found = _widened(*literal(token)) if kind != MONEY else literal(token)
-            # One LSN written twice stays one variable, for bounds.py, and what GROUP BY repeats stays the same expression.
-            known = found in lifted and (kind == HEX or any(other.key == "GROUP" for other in tokens))
-            number_of = lifted.index(found) if known else len(lifted)
-            pieces.append(f"{sql[start : token.start]} {LIFTED}{first + number_of} ")
-            if number_of == len(lifted):
-                lifted.append(found)
+            if lift:
+                found = _widened(*literal(token)) if kind != MONEY else literal(token)
+                # One LSN written twice stays one variable, for bounds.py, and what GROUP BY repeats stays the same expression.
+                known = found in lifted and (kind == HEX or any(other.key == "GROUP" for other in tokens))
+                number_of = lifted.index(found) if known else len(lifted)
+                written = f"{LIFTED}{first + number_of}"
+                if number_of == len(lifted):
+                    lifted.append(found)
+            else:  # of money, which the query parser cannot read
+                written = f"CAST({_amount(token.text)} AS money)"
+            pieces.append(f"{sql[start : token.start]} {written} ")
             start = token.end
         previous = token.key
     if tokens:

@@ -1,7 +1,7 @@
 """Where a statement ends that nobody reads: one that is refused, which a branch that never runs may hold.
 
-Words tell: it goes on behind a word that only begins statements where its own grammar has that word. What it cannot end
-without fails the batch: a MERGE without a semicolon, a WITH whose list has no form.
+It ends before a word that only begins statements, unless its own grammar has that word there. Where that does not tell, the
+batch fails: behind a MERGE without a semicolon, and behind a WITH whose list cannot be read.
 Source: the grammar of each statement under https://learn.microsoft.com/sql/t-sql/statements/statements
 """
 

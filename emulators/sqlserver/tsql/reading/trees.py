@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.tsql import TSQLParser
@@ -57,8 +57,10 @@ def _trim(parser: TSQLParser) -> exp.Expr:
     return exp.Anonymous(this="TRIM", expressions=arguments)
 
 
-def _parsed(name: str) -> exp.Expr:
-    raise unsupported(f"function {name}")
+def _parsed(name: str, parser: TSQLParser) -> exp.Expr:
+    """PARSE and its kin, which are refused by name, whatever they hold."""
+    _type_text(parser, TokenType.R_PAREN)
+    return exp.Anonymous(this=name, expressions=[])
 
 
 class _PlainParser(TSQLParser):
@@ -69,8 +71,8 @@ class _PlainParser(TSQLParser):
         "TRY_CAST": lambda self: _cast("TRY_CAST", self),
         "CONVERT": lambda self: _convert("CONVERT", self),
         "TRY_CONVERT": lambda self: _convert("TRY_CONVERT", self),
-        "PARSE": lambda self: _parsed("PARSE"),
-        "TRY_PARSE": lambda self: _parsed("TRY_PARSE"),
+        "PARSE": lambda self: _parsed("PARSE", self),
+        "TRY_PARSE": lambda self: _parsed("TRY_PARSE", self),
         "TRIM": _trim,
     }
 
@@ -84,11 +86,21 @@ _MOST_ITEMS = 4096
 """https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server (columns per SELECT statement)"""
 
 
+def _tokens(text: str) -> list[Token]:
+    """With 0x as the empty binary constant, and not as a name."""
+    tokens = _dialect.tokenize(text)
+    if "0x" in text or "0X" in text:
+        for at, token in enumerate(tokens):
+            if token.token_type == TokenType.IDENTIFIER and text[token.start : token.end + 1] in ("0x", "0X"):
+                tokens[at] = Token(TokenType.HEX_STRING, "", token.line, token.col, token.start, token.end)
+    return tokens
+
+
 @lru_cache(maxsize=2048)
 def parse_query(text: str) -> exp.Expr:
     """The tree of one SELECT. Never change it: it is cached. Raises SqlError 102 and 156, 1056."""
     try:
-        trees = _dialect.parser().parse(_dialect.tokenize(text), text)
+        trees = _dialect.parser().parse(_tokens(text), text)
     except ParseError as error:
         refusal = refused_query(text)
         if refusal is not None:

@@ -36,6 +36,9 @@ from emulators.sqlserver.tsql.reading.batch import parse_batch
         "MERGE TOP (1) INTO t USING u ON t.a = u.a WHEN MATCHED THEN UPDATE SET a = 1 WHEN NOT MATCHED BY SOURCE THEN DELETE;",
         "SELECT TRIM(TRAILING 'x' FROM 'ax')",
         "UPDATE t SET v.modify('x'), b = 1",
+        "DISABLE TRIGGER ALL ON ALL SERVER",
+        "ENABLE TRIGGER r ON t",
+        "SETUSER",
     ],
 )
 def test_it_takes_its_own_words_and_nothing_behind_it(sql: str) -> None:
