@@ -50,7 +50,9 @@ SOFT = (frozenset(first for first, _ in _STATEMENTS) | _SINGLE) - STARTS
 """Words that begin such statements, and may be names elsewhere."""
 _UNREAD = (
     (("USE", "HINT", "("), "OPTION (USE HINT)"),
-    (("USE", "PLAN"), "OPTION (USE PLAN)"),
+    (("OPTIMIZE", "FOR", "("), "OPTION (OPTIMIZE FOR)"),
+    (("TABLE", "HINT", "("), "OPTION (TABLE HINT)"),
+    (("JSON_OBJECT", "("), "function JSON_OBJECT"),
     *((("(", verb), f"{verb} in FROM") for verb in ("DELETE", "INSERT", "MERGE", "UPDATE")),
 )
 """What the query parser stumbles over. https://learn.microsoft.com/sql/t-sql/queries/from-transact-sql (a nested DML statement)"""

@@ -127,6 +127,8 @@ def test_a_module_is_not_made_within_a_statement(table: Database, kind: str) -> 
         ("SELECT TRY_PARSE(N'1' AS int USING N'en-US')", "TRY_PARSE"),
         ("SELECT TRIM(N'x' FROM N'xax')", "TRIM"),
         ("SELECT n FROM dbo.t OPTION (USE HINT (N'FORCE_LEGACY_CARDINALITY_ESTIMATION'))", "USE HINT"),
+        ("SELECT n FROM dbo.t OPTION (TABLE HINT (dbo.t, NOLOCK))", "TABLE HINT"),
+        ("DECLARE @n int = 1; SELECT n FROM dbo.t WHERE n = @n OPTION (OPTIMIZE FOR (@n = 1))", "OPTIMIZE FOR"),
         ("WITH XMLNAMESPACES (N'urn:x' AS x) DELETE dbo.t", "XMLNAMESPACES"),
         ("WITH XMLNAMESPACES (N'urn:x' AS x) SELECT n FROM dbo.t", "XMLNAMESPACES"),
         ("INSERT INTO dbo.u (n) SELECT n FROM (DELETE dbo.t OUTPUT deleted.n) AS gone", "DELETE in FROM"),
@@ -136,7 +138,7 @@ def test_a_module_is_not_made_within_a_statement(table: Database, kind: str) -> 
         ("SELECT sys.fn_hadr_is_primary_replica(N'nowhere')", "fn_hadr_is_primary_replica"),
         ("SELECT sys.fn_varbintohexstr(0x00)", "fn_varbintohexstr"),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_what_has_another_grammar_is_refused_by_its_name(table: Database, sql: str, name: str) -> None:
     """A real server answers; the emulator says 50001 and what it does not have, and nothing about wrong syntax.

@@ -39,6 +39,7 @@ from emulators.sqlserver.tsql.reading.batch import parse_batch
         "DISABLE TRIGGER ALL ON ALL SERVER",
         "ENABLE TRIGGER r ON t",
         "SETUSER",
+        "SELECT JSON_OBJECT('a' : 1)",
     ],
 )
 def test_it_takes_its_own_words_and_nothing_behind_it(sql: str) -> None:
