@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
@@ -30,6 +31,8 @@ _OPERATIONS = {
 }
 _WIDE = 200
 """Conditions in one row; more of them become groups of groups."""
+_CONSTANT = re.compile(r"\?\d+|-?\d+(?:\.\d+)?|'(?:[^']|'')*'|x'[0-9A-Fa-f]*'")
+"""A parameter or a literal of SQLite's, which has no affinity. Members of IN that are nothing else are looked up, not compared one by one."""
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -67,18 +70,25 @@ class Predicates(Expressions):
         return handler(self, node, scope)
 
     def compared(self, symbol: str, left: Expr, right: Expr) -> str:
-        if left.is_null or right.is_null:
+        found = self._sides(symbol, left, right)
+        if found is None:
             return "NULL"
+        one, other, suffix = found
+        return f"({one} {symbol} {other}{suffix})"
+
+    def _sides(self, symbol: str, left: Expr, right: Expr) -> tuple[str, str, str] | None:
+        """Both sides of a comparison, and its collation; None if one of them is NULL."""
+        if left.is_null or right.is_null:
+            return None
         kind = merged(left.type, right.type)
         if kind.name in ("text", "ntext", "image", "xml"):
             raise errors.incompatible(left.type.name, right.type.name, symbol)
         if family(left.type) == "binary" == family(right.type):
             left, right = self._padded(left, right)
-            return f"({left.sql} {symbol} {right.sql})"
+            return left.sql, right.sql, ""
         kind = self.compared_type(kind, [left, right], _OPERATIONS[symbol])
         left, right = self.comparable(left, kind), self.comparable(right, kind)
-        suffix = f" COLLATE {collation(kind)}" if collation(kind) else ""
-        return f"({left.sql} {symbol} {right.sql}{suffix})"
+        return left.sql, right.sql, f" COLLATE {collation(kind)}" if collation(kind) else ""
 
     def compared_type(self, kind: SqlType, values: Sequence[Expr], operation: str) -> SqlType:
         """`kind` with the collation by which `operation` compares the values. Raises 446, 468."""
@@ -168,7 +178,14 @@ class Predicates(Expressions):
             return f"({value.sql}{suffix} IN ({sql}))"
         if not node.expressions or node.args.get("unnest") or node.args.get("field"):
             raise errors.unsupported("this form of IN")
-        tests = [self.compared("=", left, self.expression(item, scope)) for item in node.expressions]
+        tests, lists = list[str](), dict[tuple[str, str], list[str]]()
+        for item in node.expressions:
+            found = self._sides("=", left, self.expression(item, scope))
+            if found is not None and _CONSTANT.fullmatch(found[1]):
+                lists.setdefault((found[0], found[2]), []).append(found[1])
+            else:
+                tests.append("NULL" if found is None else f"({found[0]} = {found[1]}{found[2]})")
+        tests += [f"({value}{suffix} IN ({', '.join(among)}))" for (value, suffix), among in lists.items()]
         return joined(tests, " OR ")
 
     def _exists(self, node: exp.Expr, scope: Scope) -> str:
