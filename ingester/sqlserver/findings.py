@@ -22,11 +22,13 @@ from ingester.sqlserver.hints import (
     ENABLE_DATABASE,
     HINTS,
     MAKE_OFFSETS,
+    OFFSETS_UNSEEN,
     READ_SCHEMA_CDC,
     READ_SOURCE,
     READ_TIMES,
     SCAN_MORE,
     SEE_JOBS,
+    SEE_OFFSETS,
     SEE_SCANS,
     START_JOB,
     UPGRADE_OFFSETS,
@@ -144,6 +146,8 @@ def judge_offsets(found: OffsetsTable, session: Session) -> Finding:
         if found.may_make:
             return ok(name, "dbo.cdc_offsets does not exist yet and is created at the first start")
         fix = by_sql(rights.MAKE_OFFSETS, rights.use_offsets(session.user))
+        if not session.sees_every_table:
+            return fail(name, OFFSETS_UNSEEN, SEE_OFFSETS, fix=fix)
         return fail(name, "dbo.cdc_offsets does not exist, and this login may not create it", MAKE_OFFSETS, fix=fix)
     needed = [right for right in found.lacking_rights if right != "ALTER"]
     if needed:

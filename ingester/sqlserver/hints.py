@@ -26,6 +26,8 @@ MAKE_OFFSETS = (
 UPGRADE_OFFSETS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the first start: the table of an older installation lacks columns"
 ADD_OWNERS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the ingester's next start; or add the column (docs/install.md)"
 USE_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}"
+OFFSETS_UNSEEN = "dbo.cdc_offsets does not exist, or this login may not see it"
+SEE_OFFSETS = f"if it exists, {USE_OFFSETS}; else create it (docs/install.md), then the same GRANT"
 READ_OFFSETS = f"GRANT SELECT ON OBJECT::dbo.cdc_offsets {_USER}, once the table exists"
 MAKE_MOVES = (
     f"if dbo.cdc_offset_moves exists, GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}; else create it beforehand "

@@ -12,7 +12,7 @@ from ingester.locks import this_owner
 from ingester.offsets import Claim, Claimed, Move
 from ingester.position import Position
 from ingester.sqlserver.connection import Connection, is_error, needing
-from ingester.sqlserver.hints import MAKE_OFFSETS, UPGRADE_OFFSETS, USE_OFFSETS
+from ingester.sqlserver.hints import OFFSETS_UNSEEN, SEE_OFFSETS, UPGRADE_OFFSETS, USE_OFFSETS
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.sql import offsets as queries
@@ -41,7 +41,7 @@ class SqlServerOffsets:
 
     def ensure(self) -> None:
         if self._connection.rows(queries.TABLE_MISSING)[0][0]:
-            with needing(MAKE_OFFSETS):
+            with needing(f"{OFFSETS_UNSEEN}: {SEE_OFFSETS}"):
                 self._execute_unless(_TABLE_THERE, queries.CREATE)
         for column in queries.COLUMNS:
             with needing(UPGRADE_OFFSETS):

@@ -67,7 +67,13 @@ def test_a_column_that_is_not_captured(place: Place) -> None:
 def test_a_login_without_rights(place: Place, mode: str) -> None:
     reader(place)
     place.settings["more"] = f'query_mode = "{mode}"'
-    corrected(place, "offsets", "may not create it")
+    corrected(place, "offsets", "or this login may not see it")
+
+
+def test_offsets_that_the_login_may_not_see(place: Place) -> None:
+    offsets_table(place)
+    reader(place, *READS[:1], "SELECT ON OBJECT::dbo.Persons")
+    corrected(place, "offsets", "or this login may not see it")
 
 
 def test_a_gating_role(place: Place) -> None:

@@ -219,8 +219,18 @@ def test_a_gating_role_that_the_login_is_not_in_fails(place: Place) -> None:
 def test_offsets_that_cannot_be_made_fail(place: Place) -> None:
     reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON OBJECT::dbo.Persons")
     said = place.check().said("fail", "offsets")
-    assert "may not create it" in said
-    assert "GRANT CREATE TABLE" in said
+    assert "dbo.cdc_offsets does not exist, or this login may not see it" in said
+    place.execute("GRANT SELECT TO reader")
+    assert "dbo.cdc_offsets does not exist, and this login may not create it" in place.check().said("fail", "offsets")
+
+
+def test_offsets_that_the_login_may_not_see_are_not_said_to_be_gone(place: Place) -> None:
+    offsets_table(place)
+    reader(place)
+    said = place.check().said("fail", "offsets")
+    assert "dbo.cdc_offsets does not exist, or this login may not see it" in said
+    assert "if it exists, GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets" in said
+    assert "else create it (docs/install.md)" in said
 
 
 def test_offsets_that_cannot_be_written_fail(place: Place) -> None:
