@@ -27,6 +27,9 @@ SHOP = "shop"
 _MISUSED = 2
 """argparse's exit status for bad usage."""
 _STOP_SECONDS = 10.0
+_TAKEN = "another program has that port"
+"""Begins an emulator's second line, which names its own options."""
+_OTHER_PORTS = f"{_TAKEN}: --sqlserver-port, --bus-port and --management-port choose others (0: any that is free)"
 
 _SHOP_TABLES = (
     "CREATE SCHEMA sales",
@@ -159,7 +162,9 @@ class Emulators:
         self.stop()
         if misused:  # argparse prints the usage first
             return ConfigurationError([f"starting the {name} emulator: {said.rpartition('error: ')[2]}"])
-        return PermanentError(f"starting the {name} emulator: {said.splitlines()[0]}")
+        lines = [line for line in said.splitlines() if not line.startswith(_TAKEN)]
+        why = lines[-1] if lines[-1].startswith("starting the ") else f"starting the {name} emulator: {lines[-1]}"
+        return PermanentError(why, hint=_OTHER_PORTS if _TAKEN in said else None)
 
     def stop(self) -> None:
         """Stop both; does nothing when they have ended."""
@@ -245,7 +250,7 @@ def run(
     """Run the emulators until `stop`. A small database to experiment with is created before SQL Server's faults begin."""
     with Emulators(database=SHOP, capture_interval=1.0, ports=ports, tls=tls, faults=faults, bus=bus) as emulators:
         _create_shop(emulators.login)
-        print(_welcome(emulators, bus.data), flush=True)
+        print(_welcome(emulators, bus.data, as_it_is=ports == STANDARD), flush=True)
         emulators.begin_faults()
         while not stop.wait(0.2):
             if (name := emulators.died()) is not None:
@@ -259,10 +264,19 @@ def _create_shop(login: Login) -> None:
             cursor.execute(statement)
 
 
-def _welcome(emulators: Emulators, data: Path | None) -> str:
+_AS_IT_IS = "dstream.hcl works with them as it is"
+_ONCE_SET = (
+    "dstream.hcl works with them once these variables are set: DSTREAM_DB_CONNECTION_STRING to the address of SQL Server, "
+    "DSTREAM_INGEST_CONNECTION_STRING and DSTREAM_ROUTER_CONNECTION_STRING to that of Service Bus, DSTREAM_MANAGEMENT_ENDPOINT to that of its "
+    "management"
+)
+
+
+def _welcome(emulators: Emulators, data: Path | None, *, as_it_is: bool) -> str:
+    """`as_it_is`: whether they have the addresses that the example configuration names."""
     kept = "They keep their data only while they run." if data is None else f"Service Bus keeps its data in {data}."
     return f"""\
-The emulators are running, and dstream.hcl works with them as it is. Press Ctrl-C to stop.
+The emulators are running, and {_AS_IT_IS if as_it_is else _ONCE_SET}. Press Ctrl-C to stop.
 
   SQL Server    {emulators.db_connection_string}
                 database {SHOP}, tables dbo.Persons and sales.Orders under CDC

@@ -31,6 +31,16 @@ def emulators(
         int | None,
         typer.Option(min=1, metavar="N", help="Throttle Service Bus to N credits a second (Standard: 1000)."),
     ] = None,
+    sqlserver_port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="SQL Server's port (0: any that is free).")
+    ] = 1433,
+    bus_port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Service Bus's port (0: any that is free).")
+    ] = 5672,
+    management_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, metavar="PORT", help="The port of its management API (0: any that is free)."),
+    ] = 5300,
     config: UnreadConfig = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
@@ -40,7 +50,8 @@ def emulators(
     Prints their connection strings.
     """
     logged(log_level, log_format)
-    from dstream.emulators import Bus
+    from dstream.emulators import Bus, Ports
 
     bus = Bus(bus_config, bus_data, bus_credits, tuple(bus_fault or ()))
-    return started("dstream.emulators", tls=tls, faults=tuple(fault or ()), bus=bus)
+    ports = Ports(sqlserver_port, bus_port, management_port)
+    return started("dstream.emulators", tls=tls, faults=tuple(fault or ()), bus=bus, ports=ports)

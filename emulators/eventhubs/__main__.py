@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from emulators.certificates import TlsSettings
+from emulators.listening import port, refusal
 from emulators.servicebus.faults import catalogue
 from emulators.servicebus.faults.injection import Fault
 from emulators.servicebus.file_limit import raise_file_limit
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _serve(options, stop)
         except (OSError, RuntimeError, ValueError) as error:
-            print(f"starting the Event Hubs emulator: {error}", file=sys.stderr)
+            print(refusal("Event Hubs", error, "--port and --tls-port choose others"), file=sys.stderr)
             return 1
 
 
@@ -116,13 +117,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    add("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
+    add("--port", type=port, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
     add(
         "--tls",
         action="store_true",
         help="TLS as well, with a certificate for localhost that the openssl program makes",
     )
-    add("--tls-port", type=int, default=TLS_PORT, help="AMQP over TLS (default: %(default)s)")
+    add("--tls-port", type=port, default=TLS_PORT, help="AMQP over TLS (default: %(default)s)")
     ca = "write the certificate of the authority that clients must trust"
     add("--tls-ca-out", type=Path, metavar="FILE", help=ca)
     hubs = f"have an event hub with so many partitions (default: {PARTITIONS}) and consumer groups; may be given again"

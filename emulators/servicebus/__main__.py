@@ -8,7 +8,6 @@ they and their messages are kept when there is a directory for them.
 from __future__ import annotations
 
 import argparse
-import errno
 import itertools
 import json
 import sys
@@ -18,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from emulators.certificates import TlsSettings
+from emulators.listening import port, refusal
 from emulators.standard_input import watch_standard_input
 from emulators.stopping import stopped_by_signals, wait_for
 
@@ -43,7 +43,7 @@ It runs until SIGTERM or SIGINT. Connect with the connection string that it prin
 are made at the start; more can be made through the management API. GET /health says when it is ready,
 GET / on the same port shows what is in the namespace.
 """
-_TAKEN = "another program has that port: --port, --http-port, --tls-port and --https-port choose others (0: any that is free)"
+_OTHER_PORTS = "--port, --http-port, --tls-port and --https-port choose others"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,9 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _serve(options, asked, stop)
         except (OSError, RuntimeError, InvalidEntity) as error:
-            print(f"starting the Service Bus emulator: {error}", file=sys.stderr)
-            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                print(_TAKEN, file=sys.stderr)
+            print(refusal("Service Bus", error, _OTHER_PORTS), file=sys.stderr)
             return 1
 
 
@@ -151,15 +149,17 @@ def _add_troubles(parser: argparse.ArgumentParser) -> None:
 
 def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
-    parser.add_argument("--http-port", type=int, default=HTTP_PORT, help="management port (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
+    parser.add_argument("--http-port", type=port, default=HTTP_PORT, help="management port (default: %(default)s)")
     parser.add_argument(
         "--tls",
         action="store_true",
         help="TLS as well, with a certificate for localhost that the openssl program makes",
     )
-    parser.add_argument("--tls-port", type=int, default=TLS_PORT, help="AMQP over TLS (default: %(default)s)")
-    parser.add_argument("--https-port", type=int, default=HTTPS_PORT, help="management over TLS (default: %(default)s)")
+    parser.add_argument("--tls-port", type=port, default=TLS_PORT, help="AMQP over TLS (default: %(default)s)")
+    parser.add_argument(
+        "--https-port", type=port, default=HTTPS_PORT, help="management over TLS (default: %(default)s)"
+    )
     parser.add_argument(
         "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
     )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from emulators.listening import port, refusal
 from emulators.sqlserver.faults import catalogue as faults
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
@@ -46,7 +47,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=1433, help="0 takes a free port (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=1433, help="0 takes a free port (default: %(default)s)")
     parser.add_argument(
         "--tls",
         action="store_true",
@@ -166,14 +167,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except DataDirectoryError as error:
         raise SystemExit(f"{error}") from error
-    try:
-        with SqlServerEmulator(
+    with ExitStack() as opened:
+        opened.callback(engine.close)
+        server = SqlServerEmulator(
             engine, host=arguments.host, port=arguments.port, tls=tls, federated=bool(arguments.token)
-        ) as server:
-            print(announcement(server, arguments, databases), flush=True)
-            serve(server, arguments, stop)
-    finally:
-        engine.close()
+        )
+        try:
+            opened.enter_context(server)
+        except OSError as error:
+            where = f"{server.host} port {server.port}"
+            raise SystemExit(refusal("SQL Server", error, "--port chooses another", address=where)) from error
+        print(announcement(server, arguments, databases), flush=True)
+        serve(server, arguments, stop)
     return 0
 
 

@@ -184,6 +184,16 @@ def test_where_one_stages_secrets_are_set_the_refusal_names_the_option_for_it(
     assert "hint:" not in run(command, "-c", str(file))[2]
 
 
+@pytest.mark.parametrize("option", ["--sqlserver-port", "--bus-port", "--management-port"])
+def test_the_ports_of_the_emulators_are_chosen(run: Run, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    chosen: list[object] = []
+    monkeypatch.setattr("dstream.emulators.run", lambda *, ports, **_: chosen.append(ports) or 0)
+    assert run("emulators", option, "99999")[0] == 2
+    assert run("emulators", option, "4321")[0] == 0
+    assert "4321" in repr(chosen)
+    assert len([port for port in ("1433", "5672", "5300") if port in repr(chosen)]) == 2
+
+
 def test_a_bad_level_in_the_environment_is_bad_usage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSTREAM_LOG_LEVEL", "loud")
     assert run("ingester")[0] == 2

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,9 +16,10 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 
-from common.errors import ConfigurationError, TransientError
+from common.errors import ConfigurationError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from dstream import emulators as local
+from dstream.children import start
 from dstream.emulators import Bus, Emulators, Ports
 from ingester.sqlserver.connection import Connection
 
@@ -92,6 +94,49 @@ def test_a_mistake_in_the_entities_file_is_told_as_the_emulator_tells_it(tmp_pat
         Emulators(database="shop", capture_interval=1, bus=Bus(config)),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("emulator", "ports"),
+    [
+        ("SQL Server", lambda port: Ports(sqlserver=port)),
+        ("Service Bus", lambda port: Ports(amqp=port)),
+        ("Service Bus", lambda port: Ports(management=port)),
+    ],
+)
+def test_a_taken_port_is_said_with_the_options_that_choose_others(emulator: str, ports: Callable[[int], Ports]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        with (
+            pytest.raises(PermanentError) as refused,
+            Emulators(database="shop", capture_interval=1, ports=ports(taken)),
+        ):
+            pass
+    assert refused.value.message.startswith(f"starting the {emulator} emulator: ")
+    assert str(taken) in refused.value.message
+    assert "already in use" in refused.value.message
+    assert "\n" not in refused.value.message
+    assert refused.value.hint is not None
+    assert "--sqlserver-port, --bus-port and --management-port choose others" in refused.value.hint
+
+
+def test_of_a_traceback_the_last_line_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulators = Emulators(database="shop", capture_interval=1)
+    broken = [sys.executable, "-c", "raise OverflowError('too much')"]
+    monkeypatch.setattr(local, "start", lambda _, **pipes: start(broken, **pipes))
+    with pytest.raises(PermanentError, match="starting the sqlserver emulator: OverflowError: too much"):
+        emulators.start()
+
+
+def test_on_other_ports_the_variables_of_the_example_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert local.run(stop=stop, ports=Ports()) == 0
+    told = capsys.readouterr().out
+    assert "as it is" not in told
+    for name in ("DB", "INGEST", "ROUTER"):
+        assert f"DSTREAM_{name}_CONNECTION_STRING" in told
+    assert "DSTREAM_MANAGEMENT_ENDPOINT" in told
 
 
 def test_the_shop_is_there_before_any_fault_and_is_said_with_its_address(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,35 @@ def test_an_authority_that_cannot_be_written_is_said_in_a_line(arguments: list[s
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
     assert "ca.pem" in done.stderr or "--tls" in done.stderr
+
+
+def refused(*arguments: str) -> str:
+    """What the program says where it does not start."""
+    command = [sys.executable, "-c", _PROGRAM, *_ARGUMENTS, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_taken_port_is_said_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert refused("--port", str(port)).splitlines() == [
+            f"starting the SQL Server emulator: 127.0.0.1 port {port}: address already in use",
+            "another program has that port: --port chooses another (0: any that is free)",
+        ]
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no host"])
+def test_an_address_that_is_not_this_machines_is_said_in_a_line(host: str) -> None:
+    (said,) = refused("--host", host).splitlines()
+    assert said.startswith(f"starting the SQL Server emulator: {host} port 0: ")
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "many"])
+def test_what_is_not_a_port_is_bad_usage(port: str) -> None:
+    assert f"'{port}': a port is a number from 0 to 65535" in refused(f"--port={port}")
 
 
 def test_people_get_a_sentence_and_several_databases() -> None:
