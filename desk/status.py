@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from common.bus.depths import Depth, NoSubscription
+from common.bus.depths import CREATE_USED_QUEUE, USED_QUEUE_MISSING, Depth, NoSubscription
 from common.errors import DStreamError, TransientError
 from common.in_time import begun
 from common.unread import Unread, read_or
@@ -74,7 +74,7 @@ def read(stages: Stages, stop: threading.Event) -> Status:
     if wait(parts, _READ_SECONDS).not_done:
         raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s")
     seen, owners = tables.result()
-    queue = _queue(depths, of_queue)
+    queue = _queue(depths, of_queue, used=any(table.position is not None for table in seen))
     entities = topics.result()
     waiting, missing = ((), ()) if entities is None else (entities.depths, entities.missing)
     unread = [*of_tables, *of_queue, *of_topics]
@@ -168,8 +168,10 @@ def _depth(bus: Bus, entities: EntityManager, name: str, stop: threading.Event) 
         return entities.queue_depth(name, stop=stop)
 
 
-def _queue(depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread]) -> Depth | None:
-    """The first answer. Without one, the first error is in `unread`."""
+def _queue(
+    depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread], *, used: bool = False
+) -> Depth | None:
+    """The first answer. Without one, the first error is in `unread`. `used`: whether a table has an offset, so that the queue was there."""
     failed = list[Unread]()
     for name, depth in depths:
         try:
@@ -177,7 +179,9 @@ def _queue(depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unre
         except DStreamError as error:
             failed.append(Unread(f"queue {name}", error.message, error.hint))
             continue
-        if found is None:
+        if found is None and used:
+            unread.append(Unread(f"queue {name}", USED_QUEUE_MISSING, CREATE_USED_QUEUE))
+        elif found is None:
             unread.append(Unread(f"queue {name}", "it does not exist yet; it is created at the first start"))
         return found
     unread += failed[:1]

@@ -314,8 +314,11 @@ class EntityManager(Protocol):
         """None when the queue does not exist, or without the right to see it. Raises TransientError."""
         ...
 
-    def queue_findings(self, name: str, *, sessions: bool, provision: Provision, sends: bool) -> Iterator[Finding]:
-        """For `dstream check`. `sends`: try whether the queue accepts a sender, else whether it accepts a receiver.
+    def queue_findings(
+        self, name: str, *, sessions: bool, provision: Provision, sends: bool, used: bool = False
+    ) -> Iterator[Finding]:
+        """For `dstream check`. `sends`: try whether the queue accepts a sender, else whether it accepts a receiver. `used`: whether
+        changes were sent to it before.
 
         Raises DStreamError when the bus cannot be reached.
         """

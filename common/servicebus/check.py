@@ -33,10 +33,17 @@ class Namespace(Protocol):
 
 
 def queue_findings(
-    bus: Namespace, name: str, *, sessions: bool, provision: Provision, management_endpoint: str | None, sends: bool
+    bus: Namespace,
+    name: str,
+    *,
+    sessions: bool,
+    provision: Provision,
+    management_endpoint: str | None,
+    sends: bool,
+    used: bool,
 ) -> Iterator[Finding]:
     """Findings on the queue, and on this machine's clock compared with the namespace's. `sends`: try whether the queue accepts a sender, else
-    whether it accepts a receiver. Raises DStreamError when the namespace cannot be reached.
+    whether it accepts a receiver. `used`: whether it was there before. Raises DStreamError when the namespace cannot be reached.
     """
     subject = f"queue {name}, to {'send' if sends else 'receive'}"
     facts: QueueFacts | None = None
@@ -45,7 +52,7 @@ def queue_findings(
         try:
             facts = entities.queue(name)
             found = judge_queue(
-                subject, facts, sessions=sessions, provision=provision, entity=entity, receives=not sends
+                subject, facts, sessions=sessions, provision=provision, entity=entity, receives=not sends, used=used
             )
             there = facts is not None
         except PermanentError as error:

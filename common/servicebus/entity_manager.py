@@ -44,7 +44,9 @@ class ServiceBusEntityManager:
     def queue_state(self, name: str) -> QueueState | None:
         return check.queue_seen(self._bus, name, self._endpoint)
 
-    def queue_findings(self, name: str, *, sessions: bool, provision: Provision, sends: bool) -> Iterator[Finding]:
+    def queue_findings(
+        self, name: str, *, sessions: bool, provision: Provision, sends: bool, used: bool = False
+    ) -> Iterator[Finding]:
         return check.queue_findings(
             self._bus,
             name,
@@ -52,6 +54,7 @@ class ServiceBusEntityManager:
             provision=provision,
             management_endpoint=self._endpoint,
             sends=sends,
+            used=used,
         )
 
     def topic_findings(

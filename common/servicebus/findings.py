@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from common.bus.depths import CREATE_USED_QUEUE, USED_QUEUE_MISSING
 from common.bus.ports import Provision, QueueState
 from common.bus.shapes import LOCK, MOST_DELIVERIES
 from common.check import Finding, Fix, by_hand, fail, ok, warn
@@ -41,8 +42,12 @@ def judge_queue(
     provision: Provision,
     entity: Entity,
     receives: bool = True,
+    used: bool = False,
 ) -> list[Finding]:
-    """`facts`: None when it does not exist. `receives`: for the stage that receives, to which the dead letters belong."""
+    """`facts`: None when it does not exist. `receives`: for the stage that receives, to which the dead letters belong. `used`: it was there."""
+    if facts is None and used:
+        judge = warn if provision == "create" else fail
+        return [judge(subject, USED_QUEUE_MISSING, CREATE_USED_QUEUE, fix=az.created(entity, sessions=sessions))]
     if facts is None:
         return [_missing(subject, provision, az.created(entity, sessions=sessions))]
     found = [*judge_use(subject, facts, sessions=sessions, entity=entity), *judge_keeping(subject, facts, entity)]

@@ -3,7 +3,7 @@ Changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 
 from common.check import Finding, Outcome, guarded, ok
@@ -45,28 +45,29 @@ from ingester.sqlserver.sql import offsets as queries_of_offsets
 from ingester.window import probe_request, source_of
 
 
-def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
-    """One by one. `destination`: where the ingester sends the changes, as offsets store it."""
+def findings(settings: IngesterSettings, destination: str) -> Generator[Finding, None, bool]:
+    """One by one. `destination`: where the ingester sends the changes, as offsets store it. Returns whether an offset says that changes were
+    sent there; not where offsets cannot be read."""
     with closing(Connection(settings.db)) as connection:
         reached = list(guarded("SQL Server", lambda: _server(connection, settings.db)))
         yield from reached
         yield from judge_encryption(settings.db)
-        if all(finding.outcome is not Outcome.FAIL for finding in reached):
-            check = _Database(settings, destination, connection)
-            session = check.session
-            yield from guarded("CDC", check.cdc, fix=session.fix_of)
-            yield from guarded("offsets", check.offsets, fix=session.fix_of)
-            if check.enabled:
-                yield from guarded("tables", check.tables, fix=session.fix_of)
-                yield from guarded("snapshots", check.snapshots, fix=session.fix_of)
-                yield from guarded("pauses", lambda: findings_of_pauses(connection, session), fix=session.fix_of)
-                if settings.keeps_schemas:
-                    yield from guarded("schemas", lambda: findings_of_schemas(connection, session), fix=session.fix_of)
-                yield from guarded("capture", check.capture, fix=session.fix_of)
-                if settings.low_latency:
-                    yield from guarded(
-                        "low latency", lambda: findings_of_scans(connection, session), fix=session.fix_of
-                    )
+        if any(finding.outcome is Outcome.FAIL for finding in reached):
+            return False
+        check = _Database(settings, destination, connection)
+        session = check.session
+        yield from guarded("CDC", check.cdc, fix=session.fix_of)
+        yield from guarded("offsets", check.offsets, fix=session.fix_of)
+        if check.enabled:
+            yield from guarded("tables", check.tables, fix=session.fix_of)
+            yield from guarded("snapshots", check.snapshots, fix=session.fix_of)
+            yield from guarded("pauses", lambda: findings_of_pauses(connection, session), fix=session.fix_of)
+            if settings.keeps_schemas:
+                yield from guarded("schemas", lambda: findings_of_schemas(connection, session), fix=session.fix_of)
+            yield from guarded("capture", check.capture, fix=session.fix_of)
+            if settings.low_latency:
+                yield from guarded("low latency", lambda: findings_of_scans(connection, session), fix=session.fix_of)
+        return check.sent
 
 
 def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
@@ -101,6 +102,8 @@ class _Database:
         self.session = _session(connection, settings)
         self.enabled = False
         """Whether the database has Change Data Capture; known after `cdc`."""
+        self.sent = False
+        """Whether an offset says that changes were sent to the destination; known after `offsets`."""
 
     def cdc(self) -> Iterator[Finding]:
         found = self._connection.rows(queries.CDC_ENABLED)
@@ -123,6 +126,7 @@ class _Database:
             lacking_columns=[name for name, at in zip(queries_of_offsets.COLUMNS, there, strict=True) if at is None],
         )
         self._readable = "SELECT" not in found.lacking_rights and not found.lacking_columns
+        self.sent = self._readable and self._connection.rows(asked.HAS_SENT, (self._destination,))[0][0] > 0
         yield judge_offsets(found, self.session)
 
     def tables(self) -> Iterator[Finding]:

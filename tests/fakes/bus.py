@@ -152,7 +152,9 @@ class FakeEntityManager:
         there = self._broker.entities_by_name
         return FakeQueueState(len(there[name].held), there[name].limit) if name in there else None
 
-    def queue_findings(self, name: str, *, sessions: bool, provision: Provision, sends: bool) -> Iterator[Finding]:
+    def queue_findings(
+        self, name: str, *, sessions: bool, provision: Provision, sends: bool, used: bool = False
+    ) -> Iterator[Finding]:
         yield self._finding(f"queue {name}", name)
 
     def topic_findings(

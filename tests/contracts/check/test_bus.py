@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
+from dstream.config import load_ingester
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
+from ingester.destination import destination_of
+from ingester.sqlserver.sql import offsets as queries_of_offsets
 from tests.contracts.check.conftest import LIMITED, LIMITED_KEY, LISTENER, LISTENER_KEY, SENDER, SENDER_KEY, Place
 
 
@@ -62,6 +67,27 @@ def test_what_is_missing_and_not_to_be_created_fails(place: Place, how: str) -> 
     report = place.check()
     for subject in (sending(place), receiving(place), topic(place)):
         assert "it does not exist" in report.said("fail", subject)
+
+
+@pytest.mark.parametrize(("how", "outcome"), [("create", "warn"), ("verify", "fail"), ("none", "fail")])
+def test_a_queue_that_changes_were_sent_to_is_not_said_to_be_still_to_come(
+    place: Place, how: Literal["create", "verify", "none"], outcome: str
+) -> None:
+    place.settings["provision"] = how
+    here = destination_of(load_ingester(place.written(), os.environ))
+    place.execute(
+        queries_of_offsets.CREATE,
+        "INSERT INTO dbo.cdc_offsets (table_name, last_lsn, last_command_id, last_seq, last_operation, destination)"
+        " VALUES ('dbo.Persons', 0x0000FFFFFFFFFFFFFFFF, 1, 0x00000000000000000001, 2, N'elsewhere')",
+    )
+    elsewhere = place.check("--stage", "ingester").each("warn", sending(place))
+    assert not [said for said in elsewhere if "changes were sent to it" in said]
+    place.execute(f"UPDATE dbo.cdc_offsets SET destination = N'{here}'")
+    said = place.check("--stage", "ingester").said(outcome, sending(place))
+    assert "although changes were sent to it: it was deleted, or its name was changed" in said
+    assert '"When a queue was deleted" in docs/fail.md' in said
+    place.execute("UPDATE dbo.cdc_offsets SET last_lsn = NULL, last_command_id = NULL")
+    assert "changes were sent to it" not in "".join(place.check("--stage", "ingester").lines)
 
 
 @pytest.mark.parametrize(("ordering", "sessions"), [("table", False), ("key", False), ("none", True)])

@@ -119,6 +119,19 @@ def test_a_database_that_cannot_be_reached_hides_no_queue(desk: Desk) -> None:
     assert ran.document["tables"][0]["lock"] == "unknown"
 
 
+def test_a_queue_that_was_deleted_is_not_said_to_be_still_to_come(desk: Desk) -> None:
+    desk.place.make_queue()
+    desk.insert(1)
+    with desk.owner():
+        pass
+    assert desk.run("offsets", "set", "Persons", "--latest", "--skip").status == 0
+    desk.place.admin.delete_queue(desk.place.queue)
+    ran = desk.run("status", "--json")
+    [gone] = [one for one in ran.document["unknown"] if one["what"] == f"queue {desk.place.queue}"]
+    assert "although changes were sent to it" in gone["text"]
+    assert "When a queue was deleted" in gone["remedy"]
+
+
 def test_an_offset_that_the_login_may_not_see_is_unknown_and_not_missing(desk: Desk) -> None:
     desk.place.make_queue()
     desk.insert(1)

@@ -187,7 +187,12 @@ def test_where_one_stages_secrets_are_set_the_refusal_names_the_option_for_it(
 @pytest.mark.parametrize("option", ["--sqlserver-port", "--bus-port", "--management-port"])
 def test_the_ports_of_the_emulators_are_chosen(run: Run, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
     chosen: list[object] = []
-    monkeypatch.setattr("dstream.emulators.run", lambda *, ports, **_: chosen.append(ports) or 0)
+
+    def ran(*, ports: object, **_: object) -> int:
+        chosen.append(ports)
+        return 0
+
+    monkeypatch.setattr("dstream.emulators.run", ran)
     assert run("emulators", option, "99999")[0] == 2
     assert run("emulators", option, "4321")[0] == 0
     assert "4321" in repr(chosen)
