@@ -194,7 +194,7 @@ def _run_with(
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
             reload = _Reload(settings, loop, leases, keys, counted)
-            scans = _scanning(settings, locks, stats, loop.captured, stop, reload.pace)
+            scans = _scanning(settings, locks, stats, loop.look, stop, reload.pace)
             with finder.running(reload), watched(finder.configured), pauses.running(loop.pauses), scans:
                 status = loop.run()
         log.info("ingester stopped", changes=loop.changes, left_out=loop.left_out)
@@ -213,7 +213,7 @@ def _scanning(
     settings: IngesterSettings,
     locks: Locks,
     stats: IngesterStats,
-    captured: Callable[[], None],
+    look: Callable[[], None],
     stop: threading.Event,
     pace: Pace,
 ) -> AbstractContextManager[None]:
@@ -226,7 +226,7 @@ def _scanning(
         scan_lock(settings),
         pace,
         stats=stats,
-        captured=captured,
+        look=look,
         busy_hint=BESIDE_THE_JOB,
         clock=steady,
     ).running()

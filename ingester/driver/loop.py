@@ -145,8 +145,8 @@ class Loop:
         """Take over which tables are paused at the next turn. From any thread."""
         self._pausing.heard(heard)
 
-    def captured(self) -> None:
-        """The source has just captured changes: look at all tables now. From any thread."""
+    def look(self) -> None:
+        """Look at all tables now: the source has just captured changes, or may be away. From any thread."""
         self._roster.look_at_all()
         self._dispatcher.wake()
 

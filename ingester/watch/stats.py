@@ -149,6 +149,11 @@ class IngesterStats:
         """Whether SQL Server can be reached, and `why` not, with a hint."""
         self._connected, self._disconnected = works, why
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether the loop has lost its connection to SQL Server."""
+        return self._connected is False
+
     def found(self, why: str | None) -> None:
         """Why the tables that patterns match cannot be looked up; None: they were."""
         self._unfound, self._finding = why, True

@@ -21,12 +21,14 @@ BUSY_SECONDS: Final = 60.0
 """After so long without a turn, another session has the log all the time."""
 RARELY_SECONDS: Final = 60.0
 """Between two attempts while they fail."""
+RECONNECT_SECONDS: Final = 10.0
+"""The longest pause after a lost connection: it costs the server little, and may be back at any moment."""
 _GOOD_SECONDS: Final = 10.0
 """The least time after a scan that succeeded until the scans count as hindered, and how many intervals it is."""
 _GOOD_INTERVALS: Final = 5
 _FEWEST_BUSY: Final = 5
 _LOST_IN_A_ROW: Final = 3
-"""A lost connection is news only then: the loop reports a server that is away."""
+"""A lost connection is news only then: the loop, which is asked to look, reports a server that is away."""
 
 
 class News(Enum):
@@ -84,8 +86,10 @@ class Pace:
             return RARELY_SECONDS, self._told(News.REFUSED)
         if took >= 0.9 * SCAN_SECONDS:
             return LEFT_ALONE_SECONDS, self._told(News.FAILED)
-        pause = min(RARELY_SECONDS, max(self.every, 1.0) * 2.0 ** min(self._failures - 1, 10))
-        quiet = isinstance(error, ConnectionLost) and self._failures < _LOST_IN_A_ROW
+        lost = isinstance(error, ConnectionLost)
+        longest = max(self.every, RECONNECT_SECONDS) if lost else RARELY_SECONDS
+        pause = min(longest, max(self.every, 1.0) * 2.0 ** min(self._failures - 1, 10))
+        quiet = lost and self._failures < _LOST_IN_A_ROW
         return pause, News.NONE if quiet else self._told(News.FAILED)
 
     def _told(self, news: News) -> News:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import structlog
 
 from common.clock import SteadyClock
-from common.errors import DStreamError
+from common.errors import ConnectionLost, DStreamError
 from common.periodic import repeat
 from ingester.capture_status import LogScan, Scanned
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -28,8 +28,9 @@ _FAILED = "failed"
 
 
 class LogScanner:
-    """`scans` belongs to this object's thread, which closes it. `leases` keeps the lock of this name and no other. `captured` is called after
-    each scan that captured something. `busy_hint`: what a person can do where another session scans all the time.
+    """`scans` belongs to this object's thread, which closes it. `leases` keeps the lock of this name and no other. `look` has the loop look at
+    all tables: it is called after each scan that captured something, and after one that lost its connection, so that the loop finds out
+    whether the server is away. `busy_hint`: what a person can do where another session scans all the time.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class LogScanner:
         pace: Pace,
         *,
         stats: IngesterStats,
-        captured: Callable[[], None],
+        look: Callable[[], None],
         busy_hint: str,
         clock: SteadyClock,
     ) -> None:
@@ -49,7 +50,7 @@ class LogScanner:
         self._lock = lock
         self._pace = pace
         self._stats = stats
-        self._captured = captured
+        self._look = look
         self._busy_hint = busy_hint
         self._clock = clock
         self._ours = self._told = False
@@ -82,6 +83,9 @@ class LogScanner:
         """Scan once if the lock is held. Returns the seconds until the next turn."""
         if not self._holds():
             return _STANDBY_SECONDS
+        if self._stats.cut_off:
+            self._rest()
+            return _STANDBY_SECONDS
         began = self._clock()
         outcome: Scanned | DStreamError
         try:
@@ -98,9 +102,15 @@ class LogScanner:
         elif not self._pace.works:
             self._stats.scans(0.0)
         self._tell(news, outcome)
-        if outcome is Scanned.CAPTURED:
-            self._captured()
+        if outcome is Scanned.CAPTURED or isinstance(outcome, ConnectionLost):
+            self._look()
         return pause
+
+    def _rest(self) -> None:
+        """The loop reports that the server is away, and nobody here could read what a scan captures. No session is kept: it might be the one
+        that a database in single-user mode lets in."""
+        self._scans.close()
+        self._stats.scans(0.0)
 
     def _holds(self) -> bool:
         try:

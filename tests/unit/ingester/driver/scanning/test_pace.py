@@ -8,6 +8,7 @@ from ingester.driver.scanning.pace import (
     BUSY_SECONDS,
     LEFT_ALONE_SECONDS,
     RARELY_SECONDS,
+    RECONNECT_SECONDS,
     SCAN_SECONDS,
     News,
     Pace,
@@ -64,6 +65,11 @@ def test_failures_back_off_and_are_told_once() -> None:
 def test_a_lost_connection_is_news_when_it_is_lost_again_and_again() -> None:
     pace = Pace(0.5)
     assert [pace.after(LOST, 0.0)[1] for _ in range(4)] == [News.NONE, News.NONE, News.FAILED, News.NONE]
+
+
+def test_a_connection_that_is_lost_again_and_again_is_tried_sooner_than_what_a_server_refuses() -> None:
+    pace = Pace(0.5)
+    assert [pace.after(LOST, 0.0)[0] for _ in range(6)] == [1, 2, 4, 8, RECONNECT_SECONDS, RECONNECT_SECONDS]
 
 
 @pytest.mark.parametrize("error", [LOST, FAILED])

@@ -57,7 +57,7 @@ class Ingester:
             LOCK,
             Pace(0.5),
             stats=self.stats,
-            captured=captured,
+            look=captured,
             busy_hint="let the job scan more often",
             clock=clock,
         )
@@ -148,6 +148,32 @@ def test_one_lost_connection_does_not_change_the_metric() -> None:
     assert one.metrics()[("log_scanning",)] == 1
 
 
+def test_while_the_loop_has_no_connection_nothing_is_scanned_or_said_and_no_session_is_kept() -> None:
+    """The scan's session might be the one that a database in single-user mode lets in."""
+    world = World()
+    one = world.ingester()
+    one.turn()
+    one.stats.connected(False)
+    with capture_logs() as logs:
+        assert [one.turn() for _ in range(5)] == [1.0] * 5
+    assert (one.scans.count, one.scans.closed.is_set(), logs) == (1, True, [])
+    assert one.metrics()[("log_scanning",)] == 0
+    one.stats.connected(True)
+    assert one.turn() == 0.5
+    assert one.metrics()[("log_scanning",)] == 1
+
+
+def test_a_connection_that_a_scan_lost_is_looked_at_by_the_loop_which_reports_it() -> None:
+    world = World()
+    one = world.ingester()
+    one.scanner._look = lambda: one.stats.connected(False)
+    one.scans.next = ConnectionLost("SQL Server: cannot open database 'Shop': error 4060")
+    with capture_logs() as logs:
+        for _ in range(9):
+            one.turn()
+    assert (one.scans.count, logs) == (1, [])
+
+
 def test_the_metric_is_0_from_the_lock_on_until_the_first_scan_succeeds() -> None:
     world = World()
     one = world.ingester()
@@ -230,7 +256,7 @@ def test_its_thread_scans_and_ends() -> None:
     world = World()
     one = world.ingester()
     seen = threading.Event()
-    one.scanner._captured = seen.set
+    one.scanner._look = seen.set
     one.scans.next = Scanned.CAPTURED
     with one.scanner.running():
         assert seen.wait(5)
