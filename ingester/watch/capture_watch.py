@@ -194,7 +194,7 @@ class Watch:
         if self._silent is not None and why.state is not Silence.UNKNOWN:
             self._silent = None
             log.info("capture works again")
-        if why.state is Silence.UNKNOWN:
+        if why.state is Silence.UNKNOWN and figures.answers:  # else the loop has logged which right is missing
             self._tell_once("no changes arrive", why.text, hint=why.hint)
         elif why.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle and not figures.behind:
             self._told_idle = True

@@ -80,7 +80,7 @@ class Figures:
 
     `busy` of `slots` run tasks. `refusals`: sends that a throttling namespace refused. `clocks_off`: slices from machines
     whose clock differs. `scans`: of the log, by their outcome. `scanning`: whether a scan has succeeded lately; None: the ingester is not
-    to scan.
+    to scan. `answers`: whether SQL Server, where it can be reached, answers for the tables.
     """
 
     now: float
@@ -96,6 +96,7 @@ class Figures:
     clocks_off: int
     scans: Mapping[str, int] = field(default_factory=dict)
     scanning: bool | None = None
+    answers: bool = True
 
     @property
     def quiet(self) -> float:
@@ -326,6 +327,7 @@ class IngesterStats:
                 clocks_off=self._clocks_off,
                 scans=dict(self._scans),
                 scanning=None if (until := self._scans_good_until) is None else self._clock() < until,
+                answers=self._unanswered is None,
             )
 
     def alive(self) -> str | None:

@@ -158,6 +158,16 @@ def test_a_missing_right_is_told_once_with_the_grant(world: World) -> None:
     assert world.state is Silence.UNKNOWN
 
 
+def test_while_no_table_can_be_read_no_other_right_is_asked_for(world: World) -> None:
+    world.stats.unanswered("permission denied (GRANT SELECT ON SCHEMA::cdc)")
+    world.view.newest = None
+    world.view.told_facts = CaptureFacts(True, "NOTHING", None)
+    assert world.look(70) == []
+    world.stats.unanswered(None)
+    (line,) = world.look()
+    assert "GRANT VIEW DATABASE STATE" in line["hint"]
+
+
 # lag
 
 
