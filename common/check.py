@@ -73,7 +73,7 @@ class Finding:
     def __str__(self) -> str:
         """The line: `fail  CDC: not enabled for the database: EXEC sys.sp_cdc_enable_db`."""
         line = f"{self.outcome:<5} {self.subject}: {self.text}"
-        return f"{line}: {self.hint}" if self.hint else line
+        return f"{line.rstrip('.')}: {self.hint}" if self.hint else line
 
 
 def ok(subject: str, text: str) -> Finding:

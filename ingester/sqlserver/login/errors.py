@@ -23,7 +23,10 @@ _NETWORK = (
 )
 _ACCOUNT = "ask the server's administrator to unlock or enable the login"
 _PASSWORD = "set a new password and put it into ingester.db_connection_string"
-_OPENABLE = "check the database's name, that the database is online and not in single-user mode"
+_OPENABLE = (
+    "check the database's name, that the database is online and not in single-user mode (where a session of an ingester may hold the one place: "
+    "docs/fail.md)"
+)
 _DATABASE = f"{_OPENABLE}, and that the login has a user in it"
 _LOGIN = "check user and password in ingester.db_connection_string"
 

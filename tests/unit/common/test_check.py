@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from common.azure_amqp.address import ServiceBusAddress
-from common.check import Outcome
+from common.check import NOT_KNOWN, Outcome, fail, ok
 from common.errors import TransientError
 from common.servicebus import check as check_entities
 from common.servicebus.check import topic_findings
@@ -18,6 +18,12 @@ from common.servicebus.check_clock import judge_clock, seconds_ahead
 from common.servicebus.management import AT_ONCE
 
 LOCK = timedelta(minutes=1)
+
+
+def test_a_sentence_of_a_server_loses_its_full_stop_before_the_remedy() -> None:
+    said = str(fail("CDC", "error 4060: Cannot open database. The login failed.", "check its name", fix=NOT_KNOWN))
+    assert said == "fail  CDC: error 4060: Cannot open database. The login failed: check its name"
+    assert str(ok("CDC", "enabled.")) == "ok    CDC: enabled."
 
 
 def test_the_clock_is_compared_with_the_date_of_an_answer() -> None:

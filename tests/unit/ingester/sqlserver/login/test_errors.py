@@ -65,6 +65,7 @@ def test_a_database_that_closed_meanwhile_is_looked_at_before_a_failover_is_thou
 ) -> None:
     hint = meaning(told(number), proven=True, by_token=by_token).hint or ""
     assert hint.startswith("check the database's name, that the database is online and not in single-user mode")
+    assert "a session of an ingester may hold the one place" in hint
     assert hint.endswith("; a server that fails over refuses logins, too")
     assert "password" not in hint
     assert "\n" not in hint
