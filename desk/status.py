@@ -58,6 +58,15 @@ class Status:
     capture: Explanation | None = None
     missing: Sequence[NoSubscription] = ()
 
+    @property
+    def unknown(self) -> list[Unread]:
+        return [each for each in self.unread if not each.note]
+
+    @property
+    def notes(self) -> list[Unread]:
+        """What cannot be known here although nothing is wrong."""
+        return [each for each in self.unread if each.note]
+
 
 def read(stages: Stages, stop: threading.Event) -> Status:
     """Asks all stores at once, so that it takes as long as the slowest; in other threads, so that Ctrl-C need not wait for a server."""

@@ -31,7 +31,7 @@ def overview(
     return Overview(
         at=at,
         version=console.version,
-        complete=not seen.unread,
+        complete=all(each.note for each in seen.unread),
         changes_allowed=console.changes_allowed,
         server=console.names.server,
         database=console.names.database,

@@ -12,7 +12,7 @@ from desk.watching.seen import Seen
 from desk.watching.sentences import begun, listed
 
 _FILLING, _NEARLY_FULL = 0.5, 0.9
-_EXPECTED = ("locks of type", "changes are not counted", "it does not exist yet")
+_EXPECTED = ("locks of type", "it does not exist yet")
 """How texts begin of what cannot be known here, and is no trouble."""
 _LOGIN = "login refused"
 """A cause that each part of the database reports: it is one trouble."""
@@ -35,7 +35,7 @@ def _of_unread(seen: Seen) -> Iterator[Trouble]:
     grouped: dict[tuple[str, str | None], list[str]] = {}
     refused = [each for each in seen.unread if _LOGIN in each.why]
     for each in seen.unread:
-        if not each.why.startswith(_EXPECTED) and each not in refused:
+        if not each.note and not each.why.startswith(_EXPECTED) and each not in refused:
             grouped.setdefault((each.why, each.hint), []).append(each.what)
     if refused:
         yield Trouble(

@@ -47,7 +47,7 @@ def status(
         raise
     finally:
         stop.set()
-    return int(bool(found.unread))
+    return int(bool(found.unknown))
 
 
 def _watched(stages: Stages, every: float, stop: threading.Event, *, as_json: bool) -> int:
@@ -56,7 +56,7 @@ def _watched(stages: Stages, every: float, stop: threading.Event, *, as_json: bo
     try:
         while True:
             found = read(stages, stop)
-            last = int(bool(found.unread))
+            last = int(bool(found.unknown))
             if as_json:
                 print_document(status_document(found), on_one_line=True)
             else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from common.bus.depths import Depth
-from common.unread import by_cause
+from common.unread import Unread, by_cause
 from desk.status import Status
 from dstream.rendering.columns import duration, or_dash, table
 
@@ -36,8 +36,9 @@ def status_lines(status: Status) -> list[str]:
     if (capture := status.capture) is not None:
         problems.append(f"problem: {capture.text}" + ("" if capture.hint is None else f" ({capture.hint})"))
     problems += [f"problem: {each.text} ({each.remedy})" for each in status.missing]
-    unknown = [f"unknown: {each}" for each in by_cause(status.unread)]
-    sections += [part for part in (paused, problems, unknown) if part]
+    unknown = [f"unknown: {each}" for each in by_cause(status.unknown)]
+    notes = [f"note: {each}" for each in by_cause(status.notes)]
+    sections += [part for part in (paused, notes, problems, unknown) if part]
     return [line for part in sections for line in ("", *part)][1:]
 
 
@@ -88,7 +89,7 @@ def _depth_row(each: Depth) -> tuple[str, ...]:
 def status_document(status: Status) -> dict[str, Any]:
     return {
         "at": status.at,
-        "complete": not status.unread,
+        "complete": not status.unknown,
         "tables": [table_entry(each) for each in status.tables],
         "ingesters": [{"owner": owner, "tables": tables} for owner, tables in status.ingesters.items()],
         "queue": None if status.queue is None else _entity(status.queue, "queue"),
@@ -100,8 +101,13 @@ def status_document(status: Status) -> dict[str, Any]:
             {"output": each.output, "topic": each.topic, "subscription": each.subscription, "remedy": each.remedy}
             for each in status.missing
         ],
-        "unknown": [{"what": each.what, "text": each.why, "remedy": each.hint} for each in status.unread],
+        "unknown": [_unread_entry(each) for each in status.unknown],
+        "notes": [_unread_entry(each) for each in status.notes],
     }
+
+
+def _unread_entry(each: Unread) -> dict[str, Any]:
+    return {"what": each.what, "text": each.why, "remedy": each.hint}
 
 
 def table_entry(each: TableStatus) -> dict[str, Any]:

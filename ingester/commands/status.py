@@ -139,7 +139,7 @@ def _facts(
     if not lags or states is None:
         return Facts(stored, states, times, retention)
     if settings.query_mode == "function":
-        unread.append(Unread("lag", 'changes are not counted with query_mode = "function"'))
+        unread.append(Unread("lag", 'changes are not counted with query_mode = "function"', note=True))
         return Facts(stored, states, times, retention)
     asked = [request for table in tables if (request := _request(table, states[table], stored)) is not None]
     counted = read_or(unread, "lag", lambda: stores.desk.lags(asked, MOST_COUNTED), None)

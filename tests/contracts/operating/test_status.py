@@ -119,6 +119,19 @@ def test_a_database_that_cannot_be_reached_hides_no_queue(desk: Desk) -> None:
     assert ran.document["tables"][0]["lock"] == "unknown"
 
 
+def test_changes_that_the_published_functions_do_not_count_are_a_note_and_no_failure(desk: Desk) -> None:
+    desk.place.make_queue()
+    desk.place.settings["more"] = 'query_mode = "function"'
+    with desk.owner():
+        ran = desk.run("status", "--json", "--stage", "ingester")
+        told = desk.run("status", "--stage", "ingester")
+    assert (ran.status, ran.document["complete"], ran.document["unknown"]) == (0, True, [])
+    [note] = ran.document["notes"]
+    assert (note["what"], ran.document["tables"][0]["lag"]) == ("lag", None)
+    assert 'note: lag: changes are not counted with query_mode = "function"' in told.out
+    assert "unknown:" not in told.out
+
+
 def test_a_queue_that_was_deleted_is_not_said_to_be_still_to_come(desk: Desk) -> None:
     desk.place.make_queue()
     desk.insert(1)
