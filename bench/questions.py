@@ -7,7 +7,8 @@ No server of Microsoft's is needed, and nothing is timed: what is sent does not 
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Sequence
 
 from pydantic import SecretStr
 
@@ -21,6 +22,22 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
 
 _USER, _PASSWORD, _TABLE = "sa", "bench-Password-1", TableName("dbo", "Orders")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a pass is over one table at least")
+    return int(text)
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.questions", description=__doc__.splitlines()[0] if __doc__ else None
+    )
+    parser.add_argument(
+        "tables", type=_count, nargs="?", default=1000, metavar="TABLES", help="of a pass (default: %(default)s)"
+    )
+    return parser.parse_args(given)
 
 
 def main(tables: int) -> None:
@@ -52,4 +69,4 @@ def main(tables: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    main(arguments().tables)
