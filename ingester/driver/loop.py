@@ -381,8 +381,6 @@ class Loop:
         if self._outage.lost(error):
             self._ownership.give_back_all(self._roster.tables.values(), besides=self._roster.under_way(waiting))
 
-    # the end
-
     def _finish(self) -> None:
         deadline = self._clock() + self._settings.stop_seconds
         self._executor.finish()
