@@ -278,8 +278,8 @@ class Dispatcher:
     def _give_up(self, number: int, bundle: _Bundle, now: SteadyTime) -> list[SliceResult]:
         self._threads.run(partial(self._executor.give_up, number))
         error = Overdue(
-            f"no result came within {now - bundle.begun:.0f} s after the slice was given to Spark",
-            hint="Service Bus, SQL Server or the executor accepts connections but does not answer",
+            f"no result came within {now - bundle.begun:.0f} s after the slice was given to a worker",
+            hint="Service Bus or SQL Server accepts connections but does not answer, or the worker itself stands still",
         )
         if bundle.slices:
             log.error(

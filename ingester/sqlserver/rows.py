@@ -128,7 +128,8 @@ class RowReader:
             position = positions[at]
             operation, mask = _OPERATIONS[position.operation], mask_of(at_places[at], beside)
             before_row = None if before_at is None else (mask_of(at_places[before_at], beside), data[before_at])
-            unavailable = self._unavailable(operation, mask, data[at], before_row) if doubtful else ()
+            asked = doubtful or before_row is not None
+            unavailable = self._unavailable(operation, mask, data[at], before_row) if asked else ()
             deleted = self._before_images and operation is Operation.DELETE
             before = before_row[1] if before_row is not None else data[at] if deleted else None
             found.append(
@@ -170,7 +171,8 @@ class RowReader:
         """The columns whose value in an image was not captured. They are taken out of it. `before`: with its own mask."""
         missing = self._taken_out(data, operation, mask)
         if before is not None:
-            missing = sorted({*missing, *self._taken_out(before[1], BEFORE_UPDATE, before[0])})
+            held_back = self._taken_out(before[1], BEFORE_UPDATE, before[0])
+            missing = sorted({*missing, *held_back, *self._contradicted(before[1], data, mask)})
         unavailable = tuple([self._names[index] for index in missing])
         if self._unread:
             unavailable += self._unread_missing(operation, mask, before is not None)
@@ -186,6 +188,22 @@ class RowReader:
         ]
         for index in missing:
             del row[self._names[index]]
+        return missing
+
+    def _contradicted(self, before: dict[str, object], data: dict[str, object], mask: bytes) -> list[int]:
+        """The columns that an update left as they were, and that are NULL only before it: capture did not hold them. Their type was another
+        one when they were captured. They are taken out of `before`."""
+        nulls = [index for index, name in enumerate(self._names) if before.get(name, ()) is None]
+        if not nulls:
+            return []
+        changed = _number(mask)
+        missing = [
+            index
+            for index in nulls
+            if data.get(self._names[index]) is not None and not _in(changed, self._columns[index])
+        ]
+        for index in missing:
+            del before[self._names[index]]
         return missing
 
     def _columns_of(self, mask: bytes) -> tuple[str, ...]:

@@ -117,6 +117,23 @@ def test_what_capture_does_not_hold_is_unavailable_and_a_null_is_null(places: Pl
     assert delete.unavailable == ("Old", "Twice")
 
 
+def test_what_capture_did_not_hold_of_a_column_is_unavailable_also_once_its_type_is_another(places: Places) -> None:
+    """Its present type would have been captured. The update's mask and its after image say that it was not NULL."""
+    place = places(before_images=True)
+    wide(place, "N INT, A NVARCHAR(MAX), B VARBINARY(MAX), C NVARCHAR(MAX), D INT")
+    place.execute("INSERT INTO dbo.Wide VALUES (1, 1, N'hello', 0x01, NULL, NULL)")
+    place.execute("UPDATE dbo.Wide SET N = 2")
+    place.execute("UPDATE dbo.Wide SET D = 3")
+    place.scan()
+    place.execute("ALTER TABLE dbo.Wide ALTER COLUMN A NVARCHAR(60)")
+    place.execute("ALTER TABLE dbo.Wide ALTER COLUMN B VARBINARY(20)")
+    place.execute("ALTER TABLE dbo.Wide ALTER COLUMN C NVARCHAR(60)")
+    _, first, second = changes(place)
+    assert (first.before, first.unavailable) == ({"ID": 1, "N": 1, "C": None, "D": None}, ("A", "B"))
+    assert (second.before, second.unavailable) == ({"ID": 1, "N": 2, "C": None, "D": None}, ("A", "B"))
+    assert first.data == {"ID": 1, "N": 2, "A": "hello", "B": "AQ==", "C": None, "D": None}
+
+
 def test_a_row_version_is_eight_bytes_that_change_with_the_row(places: Places) -> None:
     place = places()
     wide(place, "A INT, V ROWVERSION")
