@@ -138,6 +138,12 @@ def _whole(conf: Mapping[str, str], key: str) -> int:
     return max(1, int(text)) if text.isdecimal() else 1
 
 
+def local_dirs(settings: Mapping[str, str], environment: Mapping[str, str]) -> list[Path]:
+    """Where Spark keeps blocks: in folders of its own in these, of which it takes those that it can use."""
+    named = environment.get("SPARK_LOCAL_DIRS") or settings["spark.local.dir"]
+    return [Path(folder.strip()) for folder in named.split(",") if folder.strip()]
+
+
 def results_port(conf: Mapping[str, str]) -> int:
     """The port in `conf`; 0 for any free one. Raises PermanentError for text that is not a port."""
     return port(conf, RESULTS_PORT)

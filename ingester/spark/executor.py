@@ -33,7 +33,7 @@ from ingester.spark.jvm import END_SECONDS
 from ingester.spark.kept.beside import beside
 from ingester.spark.launched import Launched
 from ingester.spark.queued import Queued
-from ingester.spark.reasons import hint_for, reason, worker_died
+from ingester.spark.reasons import DEBUG, hint_for, reason, worker_died
 from ingester.spark.seal import Seal
 from ingester.spark.starting import Start
 from ingester.spark.worker_side import BundleTask, Work, build_of, checked, run_sealed
@@ -140,9 +140,9 @@ class SparkExecutor:
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
-                self._health.failed(why, hint_for(why))
+                self._health.failed(why, self._hint(why))
             kind = WorkerLost if worker_died(why) else TransientError
-            raise kind(f"running a Spark task: {why}", hint=hint_for(why)) from error
+            raise kind(f"running a Spark task: {why}", hint=self._hint(why)) from error
         finally:
             self._queued.ended(number)
             if self._line is not None:
@@ -162,7 +162,7 @@ class SparkExecutor:
         with suppress(*_FAILURES):
             if not _taken(context, _group(number)):
                 why = self._jvm.last_words or "no executor takes a task"
-                self._health.failed(why, hint_for(why))
+                self._health.failed(why, self._hint(why))
             context.cancelJobGroup(_group(number))
 
     def check(self) -> str | None:
@@ -172,15 +172,16 @@ class SparkExecutor:
         if self._stopped is not None:
             raise PermanentError(
                 f"running on Spark: its context has stopped: {self._stopped}",
-                hint=hint_for(self._stopped)
-                or "find out why the cluster ended the application, and restart the ingester",
+                hint=hint_for(self._stopped, local=not self._elsewhere) or self._restart(),
             )
+        self._launched.scratch.refuse_loss()
         self._answers.refuse_silence()
         return self._health.trouble()
 
     def finish(self) -> None:
         """Workers on this machine see the file, and those elsewhere hear of it within a second."""
-        self._stopping.touch()
+        with suppress(OSError):  # without the folder, slices end when their time does, or are cancelled
+            self._stopping.touch()
         if self._line is not None:
             self._line.stop()
 
@@ -230,6 +231,7 @@ class SparkExecutor:
         _hush(context)
         self._allocation = Allocation.of(dict(context.getConf().getAll()), local=not self._elsewhere)
         self._jobs = jobs = Jobs(context)
+        self._launched.scratch.watch(self._launched.blocks())
         [result] = jobs.run(_FIRST, "whether a task runs", self._checked(lambda _: iter([first()])), None)
         self._look()
         self._begun = True
@@ -296,8 +298,19 @@ class SparkExecutor:
         why = reason(str(error))
         return self._jvm.last_words or why if "stopped SparkContext" in why else why
 
+    def _hint(self, why: str) -> str:
+        local = not self._elsewhere
+        return hint_for(why, local=local) or (DEBUG if local else "see the executors' logs")
+
+    def _restart(self) -> str:
+        if self._elsewhere:
+            return "find out why the cluster ended the application, and restart the ingester"
+        return f"restart the ingester; if this repeats, {DEBUG}"
+
     def _unstarted(self, why: str) -> PermanentError:
-        hint = hint_for(why) or "check ingester.spark, and that the cluster has resources for an executor"
+        elsewhere = "and that the cluster has resources for an executor"
+        hint = hint_for(why, local=not self._elsewhere)
+        hint = hint or f"check ingester.spark, {elsewhere if self._elsewhere else f'and see why: {DEBUG}'}"
         return PermanentError(f"starting Spark with master {self._master!r}: {why}", hint=hint)
 
     def _check(self) -> None:

@@ -46,12 +46,12 @@ class ExecutorHealth:
             self._failing = None
             self._waiting, self._waited = 0, 0.0
 
-    def failed(self, why: str, hint: str | None) -> None:
+    def failed(self, why: str, hint: str) -> None:
         """A task did not run, or its worker died."""
         now = self._clock()
         with self._guard:
             self._failing = now if self._failing is None else self._failing
-            self._failed, self._why, self._hint = now, why, hint or "see the executors' logs"
+            self._failed, self._why, self._hint = now, why, hint
 
     @property
     def in_doubt(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from ingester.settings import IngesterSettings
-from ingester.spark.conf import LOG4J, is_local, maskable, results_port, spark_settings, unguarded
+from ingester.spark.conf import LOG4J, is_local, local_dirs, maskable, results_port, spark_settings, unguarded
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.spark.jvm import Jvm, spark_home
 from ingester.spark.launch import plain
@@ -71,6 +71,13 @@ class Launched:
         except BaseException:
             self.scratch.close()
             raise
+
+    def blocks(self) -> list[Path]:
+        """The folders where Spark, which has started, keeps blocks on this machine. Its own in a folder of the user's have unknown names."""
+        return [
+            *(folder for folder in local_dirs(self.settings, os.environ) if folder.is_dir()),
+            *(self.scratch.path / "spark").glob("blockmgr-*"),
+        ]
 
     def close(self) -> None:
         """A second call does nothing, and neither does one after the executor's, which ends both as well."""

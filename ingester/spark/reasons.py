@@ -41,8 +41,8 @@ _HINTS = (
         _EXECUTOR_DIED,
         "an executor or its machine died: if this repeats, read its log and raise spark.executor.memoryOverhead",
     ),
-    ("executor", "read the executors' logs; --log-level debug shows what Spark prints here"),
 )
+DEBUG = "--log-level debug shows what Spark prints"
 
 _CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 _NO_HEAP = 52
@@ -67,9 +67,12 @@ def reason(text: str) -> str:
     return said[:_LONGEST].strip()
 
 
-def hint_for(why: str) -> str | None:
-    """How to fix it, if that is known."""
-    return next((hint for sign, hint in _HINTS if sign.lower() in why.lower()), None)
+def hint_for(why: str, *, local: bool) -> str | None:
+    """How to fix it, if that is known. `local`: on this machine no executor has a log of its own."""
+    known = next((hint for sign, hint in _HINTS if sign.lower() in why.lower()), None)
+    if known is None and not local and "executor" in why.lower():
+        return f"read the executors' logs; {DEBUG} here"
+    return known
 
 
 def ending(status: int) -> tuple[str, str]:

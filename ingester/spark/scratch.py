@@ -11,8 +11,11 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from common.errors import PermanentError
 
 PREFIX = "dstream-spark-"
 _OWNER = "owner"
@@ -29,10 +32,21 @@ class Scratch:
         self._lock = (self.path / _OWNER).open("wb")
         with suppress(OSError):  # a file system without locks, where nothing is ever removed
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._watched = [self.path]
 
     @property
     def path(self) -> Path:
         return Path(self._made.name)
+
+    def watch(self, folders: Iterable[Path]) -> None:
+        """What Spark needs beside this one, or in it: they must last as well."""
+        self._watched += folders
+
+    def refuse_loss(self) -> None:
+        """Raises PermanentError when a folder is gone or cannot be written: a cleaner of /tmp takes what has been there for weeks."""
+        for folder in self._watched:
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise _lost(folder, self.path if folder.is_relative_to(self.path) else folder)
 
     def close(self) -> None:
         self._made.cleanup()
@@ -45,6 +59,16 @@ def sweep(parent: Path) -> None:
         with suppress(OSError):
             if _ownerless(folder):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lost(folder: Path, whole: Path) -> PermanentError:
+    """`whole`: what a cleaner must leave alone."""
+    names = f"{PREFIX}*" if whole.name.startswith(PREFIX) else whole.name
+    return PermanentError(
+        f"Spark's folder {folder} is gone, or cannot be written",
+        hint=f"restart the ingester, and keep cleaners of {whole.parent} away from {names}, "
+        f"with systemd by the line `x {whole.parent}/{names}` in tmpfiles.d",
+    )
 
 
 def _ownerless(folder: Path) -> bool:

@@ -40,3 +40,11 @@ def test_a_job_that_fails_says_why(found: dict[str, Any]) -> None:
 def test_a_job_that_is_cancelled_ends_and_the_next_one_runs(found: dict[str, Any]) -> None:
     assert found["cancelled"].startswith("[SPARK_JOB_CANCELLED]")
     assert found["afterwards"] == "d"
+
+
+def test_a_folder_that_a_cleaner_takes_ends_the_ingester_and_names_the_cleaner(found: dict[str, Any]) -> None:
+    before, *after = found["lost"]
+    assert before is None
+    for said in after:
+        assert "is gone, or cannot be written" in said
+        assert "dstream-spark-*" in said

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from common.errors import PermanentError
 from ingester.spark.executor import SparkExecutor
 from ingester.spark.jobs import Jobs
 from ingester.spark.launched import Launched
@@ -60,6 +62,20 @@ def cancelled(context: SparkContext, jobs: Jobs, begun: Path) -> str:
     return told[0] if told else "still waits"
 
 
+def lost(executor: SparkExecutor, folder: Path) -> list[str | None]:
+    """What a check says before and after a cleaner took Spark's blocks, and then everything. A stop goes on."""
+    said = [executor.check()]
+    [blocks] = (folder / "spark").glob("blockmgr-*")
+    for each in (blocks, folder):
+        shutil.rmtree(each)
+        try:
+            said.append(executor.check())
+        except PermanentError as error:
+            said.append(str(error))
+    executor.finish()
+    return said
+
+
 def main() -> None:
     from tests.worlds import spark_jobs
 
@@ -78,7 +94,7 @@ def main() -> None:
             "cancelled": cancelled(context, jobs, launched.scratch.path / "begun"),
             "afterwards": jobs.run("group", "a test", spark_jobs.who, "d")[0][0],
         }
-        print(json.dumps(found))
+        print(json.dumps({**found, "lost": lost(executor, launched.scratch.path)}))
     finally:
         executor.close()
 

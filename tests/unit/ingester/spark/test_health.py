@@ -73,7 +73,7 @@ def test_tasks_that_no_executor_takes_are_trouble_also_where_executors_come_and_
 
 def test_one_worker_that_died_is_no_trouble_and_a_table_that_sleeps_makes_it_none() -> None:
     health = Clocked()
-    health.failed("a worker died", None)
+    health.failed("a worker died", "")
     health.now = 10 * PATIENCE_SECONDS  # nothing was due since
     assert health.trouble() is None
 
@@ -95,7 +95,7 @@ def test_a_task_that_ran_ends_the_series() -> None:
     health = Clocked()
     for now in range(0, 1000, 30):
         health.now = now
-        health.failed("a worker died", None)
+        health.failed("a worker died", "")
         health.worked()
         assert health.trouble() is None
 
@@ -131,7 +131,7 @@ def test_a_table_that_kills_its_workers_for_ever_ends_nothing_as_long_as_trial_j
     health = Clocked()
     for _ in range(100):
         health.now += 5
-        health.failed("the Python worker has died", None)
+        health.failed("the Python worker has died", "")
         assert health.in_doubt
         health.now += 1
         health.worked()  # a trial job

@@ -72,10 +72,16 @@ def test_a_task_that_says_it_crashed_has_not_killed_its_worker() -> None:
 
 
 def test_known_reasons_have_a_remedy() -> None:
-    assert "authenticate.secret" in (hint_for("All masters are unresponsive! Giving up.") or "")
-    assert "memory" in (hint_for("Python worker exited unexpectedly (crashed)") or "")
-    assert "installed" in (hint_for("ModuleNotFoundError: No module named 'ingester'") or "")
-    assert hint_for("something else") is None
+    assert "authenticate.secret" in (hint_for("All masters are unresponsive! Giving up.", local=False) or "")
+    assert "memory" in (hint_for("Python worker exited unexpectedly (crashed)", local=False) or "")
+    assert "installed" in (hint_for("ModuleNotFoundError: No module named 'ingester'", local=False) or "")
+    assert hint_for("something else", local=False) is None
+
+
+def test_logs_of_executors_are_named_only_where_there_are_some() -> None:
+    why = "(127.0.0.1 executor driver): java.nio.file.NoSuchFileException: /tmp/x"
+    assert "executors' logs" in (hint_for(why, local=False) or "")
+    assert hint_for(why, local=True) is None
 
 
 @pytest.mark.parametrize(

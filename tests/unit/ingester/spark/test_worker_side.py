@@ -34,7 +34,7 @@ def test_another_version_is_named_with_its_machine_before_anything_of_the_task_i
     with pytest.raises(RuntimeError) as raised:
         checked(b"not even a pickle", "9.9.9")([1])
     assert str(raised.value) == f"{PACKAGE} on {socket.gethostname()} is {BUILD}, and the driver's is 9.9.9"
-    assert "the driver's version" in (hint_for(str(raised.value)) or "")
+    assert "the driver's version" in (hint_for(str(raised.value), local=False) or "")
 
 
 def installed(folder: Path, *sources: str) -> None:
@@ -80,7 +80,7 @@ def test_a_build_that_lacks_what_the_task_names_says_so_where_no_record_tells_bu
     assert said.startswith(
         f"{PACKAGE} on {socket.gethostname()} is another build of {BUILD}, and the driver's is needed: "
     )
-    assert "the driver's version" in (hint_for(said) or "")
+    assert "the driver's version" in (hint_for(said, local=False) or "")
 
 
 def test_where_dstream_is_missing_the_task_says_so_and_imports_nothing_of_it(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_where_dstream_is_missing_the_task_says_so_and_imports_nothing_of_it(tmp
     )
     said = ran.stderr.splitlines()[-1]
     assert said == f"RuntimeError: {PACKAGE} is not installed in {sys.executable} on {socket.gethostname()}"
-    assert "the driver's version" in (hint_for(said) or "")
+    assert "the driver's version" in (hint_for(said, local=False) or "")
