@@ -19,6 +19,7 @@ from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.spark.check import findings as spark_findings
+from ingester.spark.check import written
 from ingester.spark.conf import is_local
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.spark.kept.check import findings as archive_findings
@@ -35,6 +36,7 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
     yield from guarded("Java", _java)
     spark = settings.spark
     yield from guarded("Spark", lambda: spark_findings(spark.master, spark.conf, os.environ))
+    yield from guarded("Spark's folders", lambda: written(spark.conf, os.environ))
     if is_local(spark.master):
         yield from guarded("Spark's archive", lambda: archive_findings(os.environ, direct=_direct(settings)))
     yield from guarded("health", lambda: port_findings(settings.health))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from common.check import BY_EDITING, Finding, ok, warn
 from common.errors import PermanentError
-from ingester.spark.conf import KUBERNETES, POD_IP, RESULTS_PORT, is_local, port, spark_settings, unguarded
+from ingester.spark.conf import KUBERNETES, POD_IP, RESULTS_PORT, is_local, local_dirs, port, spark_settings, unguarded
+from ingester.spark.scratch import refuse_unwritable, temporary
 
 _SUBJECT = "Spark"
 _NOWHERE = Path("unused")
@@ -28,6 +29,15 @@ def findings(master: str, conf: Mapping[str, str], environment: Mapping[str, str
         )
     warnings = [warn(_SUBJECT, text, hint, fix=BY_EDITING) for text, hint in _doubts(master, settings)]
     yield from warnings or [ok(_SUBJECT, f"{master}, with settings that a cluster can use")]
+
+
+def written(conf: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether Spark can write where it works on this machine. Raises PermanentError if not. Leaves nothing there."""
+    parent = temporary()
+    folders = [parent, *local_dirs({"spark.local.dir": str(parent), **conf}, environment)]
+    refuse_unwritable(folders[:1])
+    refuse_unwritable(folders[1:])
+    yield ok("Spark's folders", f"{', '.join(dict.fromkeys(map(str, folders)))} can be written")
 
 
 def _doubts(master: str, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,9 @@ Pure: knows neither pyspark nor a JVM. Refuses a cluster without authentication 
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -68,6 +70,10 @@ _SECRETS = frozenset((_SECRET, f"{_SECRET}.file", f"{_SECRET}.driver.file"))
 _MAKES_SECRETS = re.compile(r"yarn$|k8s://|local(\[|$)")
 """Masters for which Spark creates a secret for each application and gives it to the executors."""
 
+_TEMPORARY = Path("/tmp")
+"""Java's own choice on Linux."""
+_SOCKETS_FIT = 61
+"""Characters of the folder for temporary files, where Spark makes sockets with names of 42: a socket's path has 107 at most."""
 _SHORTEST = 8
 """A shorter value of `conf` is a number, a size or a word, and would mask parts of ordinary lines."""
 _ADDRESS = re.compile(r"[\d.:]+")
@@ -95,9 +101,16 @@ def is_local(master: str) -> bool:
 
 
 def spark_settings(
-    master: str, conf: Mapping[str, str], *, local_dir: Path, log4j: Path, environment: Mapping[str, str] = {}
+    master: str,
+    conf: Mapping[str, str],
+    *,
+    local_dir: Path,
+    log4j: Path,
+    temporary: Path = _TEMPORARY,
+    environment: Mapping[str, str] = {},
 ) -> dict[str, str]:
-    """Everything that Spark is configured with. `environment`: where a pod's address and name are found, as POD_IP and POD_NAME.
+    """Everything that Spark is configured with. `temporary`: for what Java writes elsewhere than in `local_dir`. `environment`: where a pod's
+    address and name are found, as POD_IP and POD_NAME.
 
     Raises PermanentError when secrets would travel unencrypted and `conf` does not allow it.
     """
@@ -106,10 +119,12 @@ def spark_settings(
     settings |= {
         "spark.master": master,
         "spark.local.dir": str(local_dir),
-        # As a URL: options are split at blanks, and Spark's launcher reads quotes and backslashes in them.
-        "spark.driver.extraJavaOptions": f"{options} -Dlog4j2.configurationFile=file:{quote(str(log4j))}",
+        "spark.driver.extraJavaOptions": f"{options} {shlex.quote(f'-Djava.io.tmpdir={temporary}')} "
+        f"-Dlog4j2.configurationFile=file:{quote(str(log4j))}",
         "spark.executor.extraJavaOptions": _JVM_OPTIONS,
     }
+    if len(os.fsencode(temporary)) > _SOCKETS_FIT:
+        settings["spark.python.unix.domain.socket.enabled"] = "false"
     settings |= conf
     if settings.get("spark.authenticate") == "true" and not _MAKES_SECRETS.match(master) and not _SECRETS & conf.keys():
         raise PermanentError(

@@ -7,6 +7,7 @@ Spark's environment scripts and default files, class paths of the user's own. Th
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def class_path(home: Path, jars: Iterable[str]) -> list[str]:
 def java_options(settings: Mapping[str, str], path: Sequence[str]) -> list[str]:
     """Everything before the name of the main class."""
     memory = settings["spark.driver.memory"].lower().removesuffix("b")
-    own = settings["spark.driver.extraJavaOptions"].split()
+    own = shlex.split(settings["spark.driver.extraJavaOptions"])
     return ["-cp", ":".join(path), f"-Xmx{memory if memory[-1:].isalpha() else memory + 'm'}", *own, *_OPTIONS]
 
 

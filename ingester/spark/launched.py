@@ -18,7 +18,7 @@ from ingester.spark.conf import LOG4J, is_local, local_dirs, maskable, results_p
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.spark.jvm import Jvm, spark_home
 from ingester.spark.launch import plain
-from ingester.spark.scratch import Scratch
+from ingester.spark.scratch import Scratch, refuse_unwritable
 from ingester.spark.seal import VARIABLE, Seal
 from ingester.worker_settings import WorkerSettings
 
@@ -51,8 +51,14 @@ class Launched:
             log4j.write_text(LOG4J)
             (folder / "spark").mkdir()
             self.settings = spark_settings(
-                master, conf, local_dir=folder / "spark", log4j=log4j, environment=os.environ
+                master,
+                conf,
+                local_dir=folder / "spark",
+                log4j=log4j,
+                temporary=folder.parent,
+                environment=os.environ,
             )
+            refuse_unwritable(local_dirs(self.settings, os.environ))
             self.results_port = results_port(self.settings)
             if off := unguarded(master, self.settings):
                 log.warning(

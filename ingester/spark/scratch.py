@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,8 +27,13 @@ class Scratch:
     """A new folder that only this user can read, in `parent` or among the temporary files. `close` removes it."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        sweep(parent or Path(tempfile.gettempdir()))
-        self._made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
+        """Raises PermanentError where no folder can be made."""
+        parent = parent or temporary()
+        sweep(parent)
+        try:
+            self._made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
+        except OSError as error:
+            raise _unwritable(parent, error) from error
         self._lock = (self.path / _OWNER).open("wb")
         with suppress(OSError):  # a file system without locks, where nothing is ever removed
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,6 +64,36 @@ def sweep(parent: Path) -> None:
         with suppress(OSError):
             if _ownerless(folder):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def temporary() -> Path:
+    """The folder for temporary files, of Java as of Python. Raises PermanentError where there is none that can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:
+        raise _unwritable(Path(os.environ.get("TMPDIR") or "/tmp"), error) from error
+
+
+def refuse_unwritable(folders: Sequence[Path]) -> None:
+    """Raises PermanentError where Spark can write to none of them. It makes those that are missing."""
+    refused: list[PermanentError] = []
+    for folder in folders:
+        there = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+        try:
+            tempfile.TemporaryFile(dir=there).close()
+        except OSError as error:
+            refused.append(_unwritable(folder, error))
+        else:
+            return
+    if refused:
+        raise refused[0]
+
+
+def _unwritable(folder: Path, error: OSError) -> PermanentError:
+    return PermanentError(
+        f"Spark cannot write to {folder}: {error.strerror or error}",
+        hint="make it writable, or set TMPDIR and spark.local.dir to a folder that is",
+    )
 
 
 def _lost(folder: Path, whole: Path) -> PermanentError:

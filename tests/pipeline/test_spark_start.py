@@ -140,3 +140,16 @@ def test_a_java_that_an_archive_ends_is_started_without_it(tmp_path: Path) -> No
     assert "starting Spark again, without its archive of classes" in said
     assert "ran: a task" in said
     assert "serves: False" in said
+
+
+def test_a_folder_that_spark_cannot_write_to_is_named_before_java_is_started() -> None:
+    said = started("local[2]", settings=["spark.local.dir=/proc/nope"])
+    assert said.startswith("refused: Spark cannot write to /proc/nope: ")
+    assert "set TMPDIR and spark.local.dir" in said
+
+
+@pytest.mark.parametrize("name", ["t mp", "x" * 80])
+def test_spark_works_in_the_folder_for_temporary_files_that_the_variable_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    said = started("local[2]", {"TMPDIR": str(tmp_path / name)})
+    assert "ran: a task" in said

@@ -22,7 +22,7 @@ CLASSES, BASE = "classes.jsa", "base.jsa"
 """Spark's classes; and Java's own, for a Java that comes without an archive of them."""
 QUIET = "-Xlog:cds*=off"
 """Says nothing of classes that an archive cannot hold, or of an archive that does not fit."""
-_FREE = ("-Dlog4j2.", "-Xms", "-Xmn", "-Xmx")
+_FREE = ("-Dlog4j2.", "-Djava.io.tmpdir=", "-Xms", "-Xmn", "-Xmx")
 """Options that may differ between the JVM that makes an archive and one that uses it."""
 _FORMAT = "1"
 """Another one for each change of what an archive holds."""

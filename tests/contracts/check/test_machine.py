@@ -50,6 +50,10 @@ def test_a_java_home_without_java_is_a_warning_with_the_java_that_is_used_instea
     assert report.status == 0
 
 
+def test_the_folders_of_spark_can_be_written(place: Place) -> None:
+    assert place.check("--stage", "ingester").said("ok", "Spark's folders").endswith(" can be written")
+
+
 def test_a_health_port_that_a_stranger_has_fails(place: Place, port: tuple[int, socket.socket]) -> None:
     _with_health(place, port[0])
     report = place.check("--stage", "ingester")

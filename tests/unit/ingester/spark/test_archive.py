@@ -120,6 +120,7 @@ def test_another_java_or_other_jars_ask_for_another_archive(tmp_path: Path) -> N
     first = archive.key(java, options)
     assert archive.key(java, [*options, "-Xms48m", "-Xmn24m"]) == first
     assert archive.key(java, [*options[:2], "-Xmx2g", options[3], "-Dlog4j2.configurationFile=file:/tmp/2"]) == first
+    assert archive.key(java, [*options, "-Djava.io.tmpdir=/elsewhere"]) == first
     assert archive.key(java, [*options, "-XX:+UseG1GC"]) != first
     jar.write_text("another")
     assert archive.key(java, options) != first

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 
 import pytest
 
 from common.check import Outcome, guarded
-from ingester.spark.check import findings
+from ingester.spark.check import findings, written
 
 IMAGE = {"spark.kubernetes.container.image": "registry.example.com/dstream/ingester:1"}
 SECRET = {"spark.authenticate.secret": "planted-secret"}
@@ -61,3 +62,12 @@ def test_a_pod_that_does_not_know_its_address_is_warned_of() -> None:
     [(outcome, text)] = said("k8s://https://api", IMAGE, {})
     assert outcome is Outcome.WARN
     assert "POD_IP" in text
+
+
+def test_the_folders_that_spark_writes_to_are_tried() -> None:
+    [found] = guarded("Spark's folders", lambda: written({}, {}))
+    assert (found.outcome, found.text) == (Outcome.OK, f"{tempfile.gettempdir()} can be written")
+    [found] = guarded("Spark's folders", lambda: written({"spark.local.dir": "/proc/nope"}, {}))
+    assert found.outcome is Outcome.FAIL
+    assert found.text.startswith("Spark cannot write to /proc/nope: ")
+    assert found.hint == "make it writable, or set TMPDIR and spark.local.dir to a folder that is"

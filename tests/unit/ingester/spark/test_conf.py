@@ -11,7 +11,16 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from common.errors import PermanentError
-from ingester.spark.conf import GUARDED, RESULTS_PORT, maskable, properties, results_port, spark_settings, unguarded
+from ingester.spark.conf import (
+    GUARDED,
+    RESULTS_PORT,
+    local_dirs,
+    maskable,
+    properties,
+    results_port,
+    spark_settings,
+    unguarded,
+)
 
 
 def settings(master: str, **conf: str) -> dict[str, str]:
@@ -156,3 +165,25 @@ def test_a_folder_of_any_name_is_one_option_of_java_for_whoever_splits_them(fold
     assert options.split() == shlex.split(options)
     name, _, url = options.split()[-1].partition("=")
     assert (name, unquote(urlsplit(url).path)) == ("-Dlog4j2.configurationFile", str(log4j))
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/t mp", "/it's", '/a "b"', "/back\\slash"])
+def test_java_has_the_folder_for_temporary_files_that_python_has(folder: str) -> None:
+    options = spark_settings("local", {}, local_dir=Path("/s"), log4j=Path("/l"), temporary=Path(folder))
+    assert f"-Djava.io.tmpdir={folder}" in shlex.split(options["spark.driver.extraJavaOptions"])
+
+
+def test_where_no_socket_fits_into_the_folder_for_temporary_files_workers_are_reached_over_tcp() -> None:
+    """Spark adds 43 characters, and Linux allows for 107."""
+    sockets = "spark.python.unix.domain.socket.enabled"
+    for length, enabled in ((61, "true"), (62, "false")):
+        temporary = Path("/" + "x" * (length - 1))
+        found = spark_settings("local", {}, local_dir=Path("/s"), log4j=Path("/l"), temporary=temporary)
+        assert found[sockets] == enabled
+    assert settings("local")[sockets] == "true"
+
+
+def test_blocks_are_in_the_folders_that_spark_reads_from_its_variable_or_else_from_its_setting() -> None:
+    named = {"spark.local.dir": "/one, /two"}
+    assert local_dirs(named, {}) == [Path("/one"), Path("/two")]
+    assert local_dirs(named, {"SPARK_LOCAL_DIRS": "/three"}) == [Path("/three")]

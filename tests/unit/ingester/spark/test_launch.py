@@ -92,3 +92,8 @@ def test_the_options_are_those_of_sparks_launcher() -> None:
 
 def test_what_pyspark_sets_in_an_ingester_does_not_keep_the_process_beside_it_from_making_an_archive() -> None:
     assert plain("local[2]", {}, {"SPARK_AUTH_SOCKET_TIMEOUT": "15", "SPARK_BUFFER_SIZE": "65536"})
+
+
+def test_a_folder_for_temporary_files_with_a_blank_is_one_option() -> None:
+    settings = spark_settings("local", {}, local_dir=Path("/s"), log4j=Path("/l"), temporary=Path("/t mp"))
+    assert "-Djava.io.tmpdir=/t mp" in java_options(settings, [])

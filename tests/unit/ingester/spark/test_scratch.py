@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from ingester.spark.scratch import Scratch
+import pytest
+
+from common.errors import PermanentError
+from ingester.spark.scratch import Scratch, refuse_unwritable
 
 OLD = (1_000_000_000, 1_000_000_000)
 
@@ -48,3 +52,29 @@ def test_a_folder_that_is_owned_or_just_begun_or_not_ours_stays(tmp_path: Path) 
     assert (target / "owner").exists()
     made.close()
     owned.close()
+
+
+REMEDY = "make it writable, or set TMPDIR and spark.local.dir to a folder that is"
+
+
+def test_folders_of_which_none_can_be_written_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(PermanentError) as refused:
+        refuse_unwritable([Path("/proc/nope"), Path("/proc/neither")])
+    assert refused.value.message.startswith("Spark cannot write to /proc/nope: ")
+    assert refused.value.hint == REMEDY
+    refuse_unwritable([Path("/proc/nope"), tmp_path / "still" / "to be made"])  # Spark makes it, and takes it alone
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_a_folder_for_temporary_files_is_told_which_one_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    monkeypatch.delenv("TMPDIR", raising=False)
+    with pytest.raises(PermanentError) as refused:
+        Scratch()
+    assert refused.value.message.startswith("Spark cannot write to /tmp: No usable temporary directory")
+    assert refused.value.hint == REMEDY
