@@ -90,20 +90,21 @@ def heard(dispatcher: Dispatcher, count: int) -> list[tuple[str, str | None]]:
 
 def gone(child: Child) -> bool:
     deadline = time.monotonic() + _PATIENCE
-    while not child.gone and time.monotonic() < deadline:
+    while child.ended is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    return child.gone and not Path(f"/proc/{child._pid}").exists()
+    return child.ended is not None and not Path(f"/proc/{child._pid}").exists()
 
 
 def main(folder: Path) -> None:
     stopping = folder / "stopping"
     held = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # as the JVM: it ends with its standard input
-    children = [forked(task, stopping) for _ in range(4)]
-    hangs, dies, ends, orphan = children
+    children = [forked(task, stopping) for _ in range(5)]
+    hangs, dies, ends, orphan, idle = children
     assert hangs is not None
     assert dies is not None
     assert ends is not None
     assert orphan is not None
+    assert idle is not None
     told: dict[str, Any] = {}
     dispatcher = Dispatcher(HandOver(hangs, never, threading.Event()), lambda slice: slice)
     dispatcher.add(todo(HUNG, -29.0), backlog=True)  # due back in a second
@@ -120,6 +121,12 @@ def main(folder: Path) -> None:
     told["died"] = heard(dispatcher, 1)
     told["reaped"] = gone(dies)
     dispatcher.close()
+    told["ends"] = [hangs.ended, dies.ended]
+    waiting = HandOver(idle, never, threading.Event())
+    os.kill(idle._pid, signal.SIGKILL)
+    gone(idle)
+    told["idle"] = idle.ended
+    waiting.close()
     ends.finish()
     ends.run([todo(SEEN)], number=1, early=lambda result: None)
     told["seen"] = json.loads((folder / "seen").read_text())

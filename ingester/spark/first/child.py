@@ -61,9 +61,24 @@ class Child:
         self._status = 0
 
     @property
-    def gone(self) -> bool:
-        """Whether it has ended."""
-        return self._gone
+    def ended(self) -> str | None:
+        """How it has ended; None while it lives. Known only after `watch` or `run`."""
+        if not self._gone:
+            return None
+        if self._killed:
+            return "was ended, because a slice did not come back"
+        number = os.waitstatus_to_exitcode(self._status)
+        return f"was killed (signal {-number})" if number < 0 else f"has ended with status {number}"
+
+    def watch(self) -> None:
+        """Somebody must hear of its answers and its end, also if it was never given anything. A second call does nothing.
+
+        Not from its start on: a process with threads is not forked.
+        """
+        with self._guard:
+            begun, self._begun = self._begun, True
+        if not begun:
+            threading.Thread(target=self._hear, name="first-slices", daemon=True).start()
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         """Its results. Raises WorkerLost when it dies first, and TransientError when it was killed. May never return, unless it is."""
@@ -72,7 +87,7 @@ class Child:
             if self._gone:
                 raise self._lost()
             self._out[number] = heard
-        self._watch()
+        self.watch()
         try:
             with suppress(OSError), self._sending:  # one that is gone is heard of
                 self._orders.send((number, list(bundle)))
@@ -99,7 +114,7 @@ class Child:
         timer = threading.Timer(_END_SECONDS, self.kill)
         timer.daemon = True
         timer.start()
-        self._watch()
+        self.watch()
 
     def kill(self) -> None:
         """End it now, and with it everything that runs there. Waits for nothing."""
@@ -108,24 +123,15 @@ class Child:
                 self._killed = True
                 with suppress(ProcessLookupError):
                     os.kill(self._pid, signal.SIGKILL)
-        self._watch()
-
-    def _watch(self) -> None:
-        """Somebody must hear of its answers and its end, also if it was never given anything. Not before: a process with threads is not forked."""
-        with self._guard:
-            begun, self._begun = self._begun, True
-        if not begun:
-            threading.Thread(target=self._hear, name="first-slices", daemon=True).start()
+        self.watch()
 
     def _lost(self) -> TransientError:
         if self._killed:  # which is no fault of the slices beside
             return TransientError(
                 "reading before Spark has started: a slice did not come back, so its process was ended"
             )
-        number = os.waitstatus_to_exitcode(self._status)
         return WorkerLost(
-            "reading before Spark has started: the process for that has ended with "
-            + (f"signal {-number}" if number < 0 else f"status {number}"),
+            f"reading before Spark has started: the process for that {self.ended}",
             hint="its tables are read again once Spark has started; if this repeats, see whether memory runs out on this machine",
         )
 

@@ -37,7 +37,13 @@ class FirstPlace(Protocol):
     """The process for the first slices."""
 
     @property
-    def gone(self) -> bool: ...
+    def ended(self) -> str | None:
+        """How it has ended; None while it lives."""
+        ...
+
+    def watch(self) -> None:
+        """Notice its end from now on."""
+        ...
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]: ...
 
@@ -71,6 +77,8 @@ class HandOver:
         self._up = self._over = False
         self._failed: DStreamError | None = None
         self._places: dict[int, _Place] = {}
+        self._told = False
+        first.watch()
         threading.Thread(target=self._await, name="spark-awaited", daemon=True).start()
 
     @property
@@ -112,9 +120,7 @@ class HandOver:
             raise self._failed
         if (spark := self._there) is not None:
             return spark.check()
-        if self._first.gone:
-            return "Spark has not started yet, and the process that read tables meanwhile has ended; the log says why"
-        return None
+        return None if (ended := self._first.ended) is None else self._without_first(ended)
 
     def finish(self) -> None:
         self._first.finish()
@@ -144,11 +150,21 @@ class HandOver:
         """Spark, once its first task has answered."""
         return self._spark if self._up else None
 
+    def _without_first(self, ended: str) -> str:
+        hint = "Tables are read again once Spark has started."
+        if "killed" in ended:
+            hint += " See whether memory runs out."
+        if not self._told:
+            self._told = True
+            why = f"the process that read them meanwhile {ended}"
+            log.error("tables wait until Spark has started", why=why, hint=hint)
+        return f"Spark has not started yet, and the process that read tables meanwhile {ended}. {hint}"
+
     def _placed(self, number: int, bundle: Sequence[Slice]) -> _Place:
         with self._changed:
             if self._up:
                 place = _Place.SPARK
-            elif self._first.gone or any(todo.piece is not None for todo in bundle):
+            elif self._first.ended is not None or any(todo.piece is not None for todo in bundle):
                 place = _Place.NOWHERE
             else:
                 place = _Place.FIRST

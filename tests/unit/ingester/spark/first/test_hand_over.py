@@ -36,7 +36,8 @@ class First:
     """Bundles there end when they are let go."""
 
     def __init__(self) -> None:
-        self.gone = False
+        self.ended: str | None = None
+        self.watched = False
         self.ran: list[Slice] = []
         self.did: list[str] = []
         self.go = threading.Event()
@@ -44,9 +45,12 @@ class First:
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         self.ran += bundle
         assert self.go.wait(PATIENCE)
-        if self.gone:
+        if self.ended is not None:
             raise WorkerLost("it has died")
         return [SliceResult(todo.table, None, pages=1) for todo in bundle]
+
+    def watch(self) -> None:
+        self.watched = True
 
     def finish(self) -> None:
         self.did.append("finish")
@@ -161,7 +165,7 @@ def test_a_first_place_without_work_ends_when_spark_is_up() -> None:
 def test_parts_and_what_the_first_place_cannot_run_wait_for_spark_with_the_time_that_they_have_then(why: str) -> None:
     world = World()
     todo = replace(TODO, part=PART) if why == "a part" else TODO
-    world.first.gone = why == "it has died"
+    world.first.ended = "has died" if why == "it has died" else None
     world.begin(1, todo, begins=lambda: [replace(todo, epoch=9)])
     until(lambda: world.executor.waits(1))
     assert (world.executor.check() is None) is (why == "a part")
@@ -174,7 +178,7 @@ def test_parts_and_what_the_first_place_cannot_run_wait_for_spark_with_the_time_
 
 def test_a_bundle_that_was_given_up_while_it_waited_is_not_begun() -> None:
     world = World()
-    world.first.gone = True
+    world.first.ended = "has died"
     world.begin(1, TODO, begins=lambda: None)
     until(lambda: world.executor.waits(1))
     world.executor.give_up(1)
@@ -185,7 +189,7 @@ def test_a_bundle_that_was_given_up_while_it_waited_is_not_begun() -> None:
 
 def test_what_waits_comes_back_untouched_when_everything_ends() -> None:
     world = World()
-    world.first.gone = True
+    world.first.ended = "has died"
     waiting = world.begin(1, TODO)
     until(lambda: world.executor.waits(1))
     world.executor.finish()
@@ -203,7 +207,7 @@ def test_giving_up_ends_what_it_is_about_wherever_that_runs() -> None:
     until(lambda: world.first.ran)
     world.executor.give_up(1)
     assert world.first.did == ["kill"]
-    world.first.gone = True
+    world.first.ended = "has died"
     world.first.go.set()
     begun.join()
     assert [type(found) for found in world.results] == [WorkerLost]
@@ -259,3 +263,20 @@ def test_a_spark_that_comes_after_the_end_is_closed() -> None:
     go.set()
     until(lambda: spark.did)
     assert (first.did, spark.did) == (["kill"], ["close"])
+
+
+def test_a_first_place_that_dies_without_work_is_told_once_with_the_remedy() -> None:
+    world = World()
+    assert world.first.watched, "somebody hears of its end, also if nothing is ever read there"
+    world.first.ended = "was killed (signal 9)"
+    with capture_logs() as said:
+        for _ in range(3):
+            assert world.executor.check() == (
+                "Spark has not started yet, and the process that read tables meanwhile was killed (signal 9). "
+                "Tables are read again once Spark has started. See whether memory runs out."
+            )
+    [line] = said
+    assert (line["log_level"], line["event"]) == ("error", "tables wait until Spark has started")
+    assert line["why"] == "the process that read them meanwhile was killed (signal 9)"
+    world.is_up()
+    assert world.executor.check() == "says Spark"
