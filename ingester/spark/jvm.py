@@ -209,7 +209,10 @@ class Jvm:
     def _unstarted(self) -> PermanentError:
         how, remedy = self.ending
         if "status" in how:
-            remedy = "check the Java in JAVA_HOME and spark.driver.memory; --log-level debug shows everything that it printed"
+            remedy = (
+                f"check {java_binary()}, which JAVA_HOME or the path names, and spark.driver.memory; "
+                "--log-level debug shows everything that it printed"
+            )
         return PermanentError(f"starting Spark: its JVM {how}: {self._last_line()}", hint=remedy)
 
     def _again_without(self) -> None:
