@@ -9,7 +9,7 @@ from contextlib import closing
 
 from common.buses import bus_of
 from common.check import Finding, by_hand, failed, guarded, ok, remarked, warn
-from common.errors import DStreamError
+from common.errors import DStreamError, PermanentError
 from common.observability.check_port import port_findings
 from ingester.destination import destination_of
 from ingester.finding.judge import judge
@@ -18,10 +18,11 @@ from ingester.lock_backends import lock_keys, locks_of
 from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
+from ingester.spark.check import NOWHERE, written
 from ingester.spark.check import findings as spark_findings
-from ingester.spark.check import written
-from ingester.spark.conf import is_local
+from ingester.spark.conf import is_local, spark_settings
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
+from ingester.spark.jvm import kind_of
 from ingester.spark.kept.check import findings as archive_findings
 from ingester.spark.launch import plain
 from ingester.spark.launched import conf_files
@@ -38,7 +39,7 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
     yield from guarded("Spark", lambda: spark_findings(spark.master, spark.conf, os.environ))
     yield from guarded("Spark's folders", lambda: written(spark.conf, os.environ))
     if is_local(spark.master):
-        yield from guarded("Spark's archive", lambda: archive_findings(os.environ, direct=_direct(settings)))
+        yield from guarded("Spark's archive", lambda: _archive(settings))
     yield from guarded("health", lambda: port_findings(settings.health))
     settings = yield from _matched(settings)
     sent = yield from database_findings(settings, destination_of(settings))
@@ -69,8 +70,15 @@ def _java() -> Iterator[Finding]:
     yield ok("Java", f"found at {home}" if home is not None else "the machine's own")
 
 
-def _direct(settings: IngesterSettings) -> bool:
-    return plain(settings.spark.master, settings.spark.conf, os.environ, conf_files())
+def _archive(settings: IngesterSettings) -> Iterator[Finding]:
+    master, conf = settings.spark.master, settings.spark.conf
+    direct = plain(master, conf, os.environ, conf_files())
+    try:
+        home = java_home()
+    except PermanentError:  # which has a line of its own
+        return
+    kind = kind_of(spark_settings(master, conf, local_dir=NOWHERE, log4j=NOWHERE), home) if direct else None
+    yield from archive_findings(os.environ, direct=direct, kind=kind)
 
 
 def _locks(settings: IngesterSettings) -> Iterator[Finding]:

@@ -11,7 +11,8 @@ from ingester.spark.conf import KUBERNETES, POD_IP, RESULTS_PORT, is_local, loca
 from ingester.spark.scratch import refuse_unwritable, temporary
 
 _SUBJECT = "Spark"
-_NOWHERE = Path("unused")
+NOWHERE = Path("unused")
+"""For settings that start nothing."""
 _IMAGE = ("spark.kubernetes.container.image", "spark.kubernetes.executor.container.image")
 _HERE = ("localhost", "127.0.0.1", "::1")
 
@@ -20,7 +21,7 @@ def findings(master: str, conf: Mapping[str, str], environment: Mapping[str, str
     """Nothing for local Spark. Raises PermanentError for what would end a start."""
     if is_local(master):
         return
-    settings = spark_settings(master, conf, local_dir=_NOWHERE, log4j=_NOWHERE, environment=environment)
+    settings = spark_settings(master, conf, local_dir=NOWHERE, log4j=NOWHERE, environment=environment)
     for key in (RESULTS_PORT, "spark.driver.port", "spark.blockManager.port"):
         port(settings, key)
     if master.startswith(KUBERNETES) and not any(key in conf for key in _IMAGE):

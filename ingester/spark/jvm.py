@@ -106,14 +106,9 @@ class Jvm:
 
     def _direct(self, settings: Mapping[str, str], training: Path | None) -> list[str]:
         home, java = spark_home(), java_binary()
-        jars = home / "jars"
-        conf = home / "conf"
-        path = launch.class_path(home, (entry.name for entry in jars.iterdir()))
-        options = launch.java_options(settings, [str(conf), *path] if conf.is_dir() else path)
+        options = _options(home, settings)
         given: list[str] = []
-        if not conf.is_dir():  # an archive allows for no folder of files in the class path
-            with suppress(OSError):
-                self.kind = archive.key(java, options)
+        self.kind = _kind(home, java, options)
         if training is not None:
             base = training / archive.BASE
             given = [f"-XX:SharedArchiveFile={base}"] if base.exists() else []
@@ -311,9 +306,34 @@ def spark_home() -> Path:
     return downloaded if (downloaded / "bin" / "spark-submit").is_file() else own
 
 
-def java_binary() -> Path:
-    """The Java that Spark's scripts would take. Raises PermanentError if there is none."""
-    home = os.environ.get("JAVA_HOME")
+def _options(home: Path, settings: Mapping[str, str]) -> list[str]:
+    """Java's, where it is started directly. Raises OSError."""
+    path = launch.class_path(home, (entry.name for entry in (home / "jars").iterdir()))
+    conf = home / "conf"
+    return launch.java_options(settings, [str(conf), *path] if conf.is_dir() else path)
+
+
+def _kind(home: Path, java: Path, options: Sequence[str]) -> str | None:
+    if (home / "conf").is_dir():  # an archive allows for no folder of files in the class path
+        return None
+    try:
+        return archive.key(java, options)
+    except OSError:
+        return None
+
+
+def kind_of(settings: Mapping[str, str], java_home: Path | None) -> str | None:
+    """Which archive of classes fits a JVM with these settings; None if it takes none. `java_home`: what JAVA_HOME would be."""
+    home = spark_home()
+    try:
+        return _kind(home, java_binary(java_home), _options(home, settings))
+    except OSError:
+        return None
+
+
+def java_binary(java_home: Path | None = None) -> Path:
+    """The Java that Spark's scripts would take. `java_home`: as if JAVA_HOME had this value. Raises PermanentError if there is none."""
+    home = java_home or os.environ.get("JAVA_HOME")
     found = Path(home, "bin", "java") if home else shutil.which("java")
     if found is None:
         raise PermanentError("starting Spark: no Java was found", hint="install a JRE and set JAVA_HOME")

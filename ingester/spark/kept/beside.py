@@ -123,6 +123,8 @@ def _made(place: Path, kind: str, closing: threading.Event) -> None:
         by_itself = _waited(process, closing)
     if process.returncode == 0:
         log.info("an archive of Spark's classes was made for the next start", folder=str(place))
+    elif process.returncode == Cause.ANOTHER:
+        log.info("another process makes the archive of Spark's classes; a later start uses it", folder=str(place))
     elif not closing.is_set():
         _tell_none(told(process.returncode, place))
     for left in place.glob(f"{MAKING}{process.pid}-*"):

@@ -33,6 +33,7 @@ def test_a_machine_without_java_fails_with_the_remedy(place: Place, monkeypatch:
     report = place.check("--stage", "ingester")
     assert report.status == 1
     assert report.said("fail", "Java") == "starting Spark: no Java 17 or newer was found: install a JRE"
+    assert report.each("fail", "Spark's archive") == [], "one line is enough"
 
 
 def test_java_is_found(place: Place) -> None:

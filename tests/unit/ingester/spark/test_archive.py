@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.check import Outcome
-from ingester.spark.kept import archive, causes
+from ingester.spark.kept import archive, beside, causes
 from ingester.spark.kept.check import findings
 
 
@@ -83,14 +86,17 @@ def test_a_relative_path_is_refused() -> None:
     assert archive.refused({}) is None
 
 
-def said(variables: dict[str, str], *, direct: bool = True) -> tuple[Outcome, str]:
-    (finding,) = findings(variables, direct=direct)
+def said(variables: dict[str, str], *, direct: bool = True, kind: str | None = "kind") -> tuple[Outcome, str]:
+    (finding,) = findings(variables, direct=direct, kind=kind)
     return finding.outcome, finding.text
 
 
 def test_a_check_says_whether_there_is_one_or_one_can_be_made(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = {archive.VARIABLE: str(place)}
-    assert said(here) == (Outcome.OK, f"there is one in {place}; a start uses it if it is of the same Java and Spark")
+    assert said(here) == (Outcome.OK, f"a start uses the one in {place}")
+    another = f"that in {place} is of another Java or Spark; an ingester makes one in {place} after 30 seconds"
+    assert said(here, kind="another") == (Outcome.OK, another)
+    assert said(here, kind=None)[1].startswith("none: Spark is started by its own launcher"), "jars in a folder"
     assert "its own launcher" in said(here, direct=False)[1]
     there = place / "new" / "jvm"
     assert said({archive.VARIABLE: str(there)}) == (
@@ -169,3 +175,20 @@ def test_whether_java_uses_an_archive_is_seen_in_what_it_has_mapped(place: Path,
     maps.write_text("8000-9000 rw-p 0 0:1 5   /lib/libjvm.so\n")
     assert archive.mapped(place / "kind", 7, tmp_path) is False
     assert archive.mapped(place / "kind", 8, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "event"),
+    [
+        (causes.Cause.ANOTHER, "another process makes the archive of Spark's classes; a later start uses it"),
+        (causes.Cause.JAVA, "no archive of Spark's classes was made; the next start takes as long as this one"),
+    ],
+)
+def test_one_that_another_process_makes_is_not_told_as_missing(
+    cause: causes.Cause, event: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(beside, "command", lambda: [sys.executable, "-c", f"raise SystemExit({int(cause)})"])
+    with capture_logs() as logs:
+        beside._made(tmp_path, "kind", threading.Event())
+    [line] = logs
+    assert line["event"] == event
