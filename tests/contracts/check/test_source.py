@@ -37,6 +37,7 @@ def test_a_sound_installation_is_ok_in_every_line_and_nothing_is_changed(place: 
     assert subjects == [
         "Java",
         "Spark's",
+        "Spark's",
         "SQL",
         "offsets",
         "table",
