@@ -19,6 +19,7 @@ from common.errors import PermanentError
 
 PREFIX = "dstream-spark-"
 _OWNER = "owner"
+_LOST_SECONDS = 5.0
 _YOUNG = 60.0
 """Seconds. The owner locks the file a moment after it creates it."""
 
@@ -38,6 +39,7 @@ class Scratch:
         with suppress(OSError):  # a file system without locks, where nothing is ever removed
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._watched = [self.path]
+        self._lost_at: float | None = None
 
     @property
     def path(self) -> Path:
@@ -48,10 +50,16 @@ class Scratch:
         self._watched += folders
 
     def refuse_loss(self) -> None:
-        """Raises PermanentError when a folder is gone or cannot be written: a cleaner of /tmp takes what has been there for weeks."""
-        for folder in self._watched:
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise _lost(folder, self.path if folder.is_relative_to(self.path) else folder)
+        """Raises PermanentError when a folder is gone or cannot be written, and stays so: a cleaner of /tmp takes what has been there for
+        weeks. Spark itself removes one when its context stops, a moment before that is known here."""
+        lost = next((folder for folder in self._watched if not os.access(folder, os.W_OK | os.X_OK)), None)
+        if lost is None:
+            self._lost_at = None
+            return
+        now = time.monotonic()
+        self._lost_at = now if self._lost_at is None else self._lost_at
+        if now - self._lost_at >= _LOST_SECONDS:
+            raise _lost(lost, self.path if lost.is_relative_to(self.path) else lost)
 
     def close(self) -> None:
         self._made.cleanup()

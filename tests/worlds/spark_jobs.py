@@ -68,12 +68,22 @@ def lost(executor: SparkExecutor, folder: Path) -> list[str | None]:
     [blocks] = (folder / "spark").glob("blockmgr-*")
     for each in (blocks, folder):
         shutil.rmtree(each)
-        try:
-            said.append(executor.check())
-        except PermanentError as error:
-            said.append(str(error))
+        said.append(_said(executor))
     executor.finish()
     return said
+
+
+def _said(executor: SparkExecutor) -> str | None:
+    """The check's first words within some seconds: it waits a little, in case Spark itself has removed the folder at its end."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            if (trouble := executor.check()) is not None:
+                return trouble
+        except PermanentError as error:
+            return str(error)
+        time.sleep(0.2)
+    return None
 
 
 def main() -> None:

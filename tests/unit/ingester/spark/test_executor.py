@@ -45,7 +45,10 @@ def executor(scratch: Scratch, master: str = "local[2]") -> SparkExecutor:
     return SparkExecutor(_nothing, cast(Launched, launched))
 
 
-def test_a_folder_that_a_cleaner_removes_ends_the_ingester_at_once_with_the_remedy(scratch: Scratch) -> None:
+def test_a_folder_that_a_cleaner_removes_ends_the_ingester_with_the_remedy(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingester.spark.scratch._LOST_SECONDS", 0.0)
     runs = executor(scratch)
     assert runs.check() is None
     shutil.rmtree(scratch.path)
@@ -59,7 +62,21 @@ def test_a_folder_that_a_cleaner_removes_ends_the_ingester_at_once_with_the_reme
     )
 
 
-def test_a_folder_that_the_settings_name_is_looked_at_too(scratch: Scratch, tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_because_spark_ends_is_not_the_reason(scratch: Scratch) -> None:
+    """Spark removes its own a moment before it is known that its context has stopped."""
+    runs = executor(scratch)
+    blocks = scratch.path / "blocks"
+    scratch.watch([blocks])
+    assert runs.check() is None
+    runs._stopped = "the master has removed the application"
+    with pytest.raises(PermanentError, match="its context has stopped: the master has removed the application"):
+        runs.check()
+
+
+def test_a_folder_that_the_settings_name_is_looked_at_too(
+    scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingester.spark.scratch._LOST_SECONDS", 0.0)
     blocks = tmp_path / "disk" / "blocks"
     blocks.mkdir(parents=True)
     runs = executor(scratch)
