@@ -55,12 +55,14 @@ def stop_on_signals(second: Callable[[], None] = lambda: None, *, parent: bool =
 
 
 def _obey_hangup(stop: threading.Event) -> None:
-    """Never ends the process at once: the kernel and a shell may both send one when a terminal closes."""
+    """Never ends the process at once: the kernel and a shell may both send one when a terminal closes. The second may come while Python ends,
+    which gives every signal but those that are ignored its default: so the second is ignored."""
     if signal.getsignal(signal.SIGHUP) != signal.SIG_DFL:
         return
     obey = partial(_stop_with_terminal, stop) if _has_terminal() else _tell_no_need
 
     def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         aside(obey)
 
     signal.signal(signal.SIGHUP, handle)
