@@ -9,6 +9,7 @@ Where the types are right, the results are those of `values.py`.
 
 from __future__ import annotations
 
+import re
 import struct
 from decimal import Decimal
 from typing import Final
@@ -20,7 +21,6 @@ from ingester.sqlserver.values import (
     number_of,
     projection,
     shortest_real,
-    unchanged,
 )
 
 
@@ -49,24 +49,31 @@ def _fits_a_real(value: float) -> bool:
 _DAY: Final = len("2018-07-13")
 
 
-def _moment(text: object) -> object:
+def _moment(value: object) -> object:
     """Style 121's "2018-07-13 12:23:45.456 +11:00" as "2018-07-13T12:23:45.456+11:00". Other texts stay as they are."""
-    assert isinstance(text, str)
-    if text[4:5] != "-" or text[_DAY : _DAY + 1] != " ":
+    text = LARGE_TEXT.convert(value)
+    if not isinstance(text, str) or text[4:5] != "-" or text[_DAY : _DAY + 1] != " ":
         return text
     return f"{text[:_DAY]}T{text[_DAY + 1 :].replace(' ', '')}"
 
 
-def _minute(text: object) -> object:
+def _minute(value: object) -> object:
     """A smalldatetime has no fraction, although the style prints one."""
-    said = _moment(text)
-    assert isinstance(said, str)
-    return said.removesuffix(".000")
+    said = _moment(value)
+    return said.removesuffix(".000") if isinstance(said, str) else said
 
 
-_DIGITS: Final = Projection("CONVERT(varchar(41), {}, 2)", unchanged)
+def _number(value: object) -> object:
+    """Digits as a JSON number. A column that was text may hold anything."""
+    text = LARGE_TEXT.convert(value)
+    return number_of(text) if isinstance(text, str) and _JSON_NUMBER.fullmatch(text) else text
+
+
+_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_IN_STYLE: Final = "CONVERT(varbinary(max), CONVERT(nvarchar(max), {{}}, {}))"
+_DIGITS: Final = Projection(_IN_STYLE.format(2), LARGE_TEXT.convert)
 _WHATEVER: Final = Projection("{}", _as_found)
-_MOMENT: Final = Projection("CONVERT(varchar(34), {}, 121)", _moment)
+_MOMENT: Final = Projection(_IN_STYLE.format(121), _moment)
 _BYTES: Final = Projection("CONVERT(varbinary(max), {})", base64_of)
 
 _BY_TYPE: Final = {
@@ -76,7 +83,7 @@ _BY_TYPE: Final = {
     **dict.fromkeys(("char", "varchar", "text", "nchar", "nvarchar", "sysname", "ntext", "xml"), LARGE_TEXT),
     **dict.fromkeys(("binary", "varbinary", "image", "timestamp", "rowversion"), _BYTES),
     "real": Projection("{}", _real),
-    "smalldatetime": Projection("CONVERT(varchar(34), {}, 121)", _minute),
+    "smalldatetime": Projection(_IN_STYLE.format(121), _minute),
     "uniqueidentifier": LARGE_TEXT,
 }
 
@@ -89,4 +96,4 @@ def projection_of(
     if types_known or name not in _BY_TYPE:
         return projection(sql_type, length, decimals_as_numbers=decimals_as_numbers)
     found = _BY_TYPE[name]
-    return Projection(found.select, number_of) if found is _DIGITS and decimals_as_numbers else found
+    return Projection(found.select, _number) if found is _DIGITS and decimals_as_numbers else found
