@@ -9,7 +9,7 @@ from common.errors import DStreamError
 
 USED_QUEUE_MISSING = "it does not exist, although changes were sent to it: it was deleted, or its name was changed; messages that it held are lost"
 CREATE_USED_QUEUE = (
-    'create it again, or restart the router with provision = "create", and the ingester goes on by itself; "When a queue was deleted" in '
+    'create it again, or restart the router (the ingester, where no router runs) with provision = "create"; "When a queue was deleted" in '
     "docs/fail.md says how to send lost messages again"
 )
 

@@ -55,13 +55,14 @@ _RIGHTS = (
 )
 
 _CREATE = (
-    'create the entity, or correct its name in the configuration; with provision = "create" a restart of the router creates it, and the '
-    "ingester goes on by itself; that takes a policy with the Manage right (an identity: the role Azure Service Bus Data Owner)"
+    'create the entity, or correct its name in the configuration; with provision = "create" a restart of the router '
+    "(of the ingester, where no router runs) creates it, and the other one goes on by itself; "
+    "that takes a policy with the Manage right (an identity: the role Azure Service Bus Data Owner)"
 )
 
 _DELETED = (
     'it was deleted while it was in use: create it again with the settings that it had; with provision = "create" a restart of the router '
-    "creates it, and the ingester goes on by itself. The messages "
+    "(of the ingester, where no router runs) creates it, and the other one goes on by itself. The messages "
     'that it held are lost: "When a queue was deleted" in docs/fail.md says how to send them again'
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
@@ -37,10 +37,12 @@ class CatalogAge:
         self._refusal: DStreamError | None = None
         self._reported = False
 
-    def due(self, *, missing: bool, quiet: float) -> bool:
+    def due(self, *, missing: bool, quiet: Callable[[], float]) -> bool:
         """`missing`: there are tables without known capture instances. `quiet`: seconds in which no change waits for the loop."""
         age = self._clock() - self._read_at
-        return self.may_ask and (missing or age >= (_CATALOG_SECONDS if quiet >= self._took else _LATE_SECONDS))
+        if not self.may_ask or missing or age < _CATALOG_SECONDS:
+            return self.may_ask and missing
+        return age >= _LATE_SECONDS or quiet() >= self._took
 
     @property
     def may_ask(self) -> bool:

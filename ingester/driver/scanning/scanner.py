@@ -82,6 +82,7 @@ class LogScanner:
     def turn(self) -> float:
         """Scan once if the lock is held. Returns the seconds until the next turn."""
         if not self._holds():
+            self._scans.close()  # also where the lock was lost because its session found no place in the database
             return _STANDBY_SECONDS
         if self._stats.cut_off:
             self._rest()

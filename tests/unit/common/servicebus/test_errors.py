@@ -109,7 +109,10 @@ def test_an_entity_that_is_switched_off_is_told_from_other_faults() -> None:
 def test_a_missing_entity_that_was_used_before_is_said_to_have_been_deleted(error: Exception) -> None:
     first, later = (translate(error, "sending to orders", used_before=before) for before in (False, True))
     for found in (first, later):
-        assert "a restart of the router creates it, and the ingester goes on by itself" in (found.hint or "")
+        assert (
+            "a restart of the router (of the ingester, where no router runs) creates it, and the other one goes on by itself"
+            in (found.hint or "")
+        )
     assert (first.hint or "").startswith("create the entity")
     assert (later.hint or "").startswith("it was deleted")
 

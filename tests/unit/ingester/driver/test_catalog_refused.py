@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from common.clock import SteadyTime
@@ -127,11 +129,11 @@ def test_the_catalog_is_read_where_no_change_waits_for_it_and_at_last_in_any_cas
     """With a thousand tables it takes a quarter of a second."""
     now = 0.0
     age = CatalogAge(lambda: SteadyTime(now))
-    assert age.due(missing=False, quiet=0.0)
+    assert age.due(missing=False, quiet=lambda: 0.0)
     with age.reading():
         now += 0.25
     for later, quiet, due in ((30, 9.0, False), (31, 0.2, False), (31, 0.3, True), (60, 0.2, False), (61, 0.0, True)):
         now = later
-        assert age.due(missing=False, quiet=quiet) is due
+        assert age.due(missing=False, quiet=partial(float, quiet)) is due
     now = 31
-    assert age.due(missing=True, quiet=0.0)
+    assert age.due(missing=True, quiet=lambda: 0.0)

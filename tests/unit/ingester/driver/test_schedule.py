@@ -258,8 +258,10 @@ def test_it_is_quiet_until_the_next_table_that_changes_is_due() -> None:
     schedule, idle = busy_beside_idle(2)
     assert schedule.quiet(idle, 3.0) == 2.0
     assert schedule.quiet([PERSONS, *idle], 3.0) == 0
+    assert schedule.take(5.0)[0] == PERSONS
+    assert schedule.quiet(idle, 5.0) == 0, "its changes are on their way"
     schedule.remove(PERSONS)
-    assert schedule.quiet(idle, 3.0) == math.inf
+    assert schedule.quiet(idle, 5.0) == math.inf
 
 
 @pytest.mark.parametrize("outcome", TableOutcome)

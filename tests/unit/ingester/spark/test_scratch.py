@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import PermanentError
-from ingester.spark.scratch import Scratch, refuse_unwritable
+from ingester.spark.scratch import Scratch, writable
 
 OLD = (1_000_000_000, 1_000_000_000)
 
@@ -59,10 +59,11 @@ REMEDY = "make it writable, or set TMPDIR and spark.local.dir to a folder that i
 
 def test_folders_of_which_none_can_be_written_are_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(PermanentError) as refused:
-        refuse_unwritable([Path("/proc/nope"), Path("/proc/neither")])
+        writable([Path("/proc/nope"), Path("/proc/neither")])
     assert refused.value.message.startswith("Spark cannot write to /proc/nope: ")
     assert refused.value.hint == REMEDY
-    refuse_unwritable([Path("/proc/nope"), tmp_path / "still" / "to be made"])  # Spark makes it, and takes it alone
+    made = tmp_path / "still" / "to be made"
+    assert writable([Path("/proc/nope"), made]) == [made]  # Spark makes it, and takes it alone
     assert list(tmp_path.iterdir()) == []
 
 
