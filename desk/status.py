@@ -148,12 +148,13 @@ def known_router(stages: Stages, unread: list[Unread]) -> Any:
     return router
 
 
-def queue_of(stages: Stages, unread: list[Unread], stop: threading.Event) -> Depth | None:
-    """How many messages wait in the ingest queue; None if it does not exist, or cannot be read."""
+def queue_of(stages: Stages, unread: list[Unread], stop: threading.Event, *, used: bool) -> Depth | None:
+    """How many messages wait in the ingest queue; None if it does not exist, or cannot be read. `used`: whether a table has an offset."""
     ways = _queue_as_seen_by(stages)
     return _queue(
         [(name, begun(partial(_depth, bus, entities, name, stop), name="queue")) for bus, entities, name in ways],
         unread,
+        used=used,
     )
 
 
@@ -177,9 +178,7 @@ def _depth(bus: Bus, entities: EntityManager, name: str, stop: threading.Event) 
         return entities.queue_depth(name, stop=stop)
 
 
-def _queue(
-    depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread], *, used: bool = False
-) -> Depth | None:
+def _queue(depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread], *, used: bool) -> Depth | None:
     """The first answer. Without one, the first error is in `unread`. `used`: whether a table has an offset, so that the queue was there."""
     failed = list[Unread]()
     for name, depth in depths:

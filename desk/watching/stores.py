@@ -34,11 +34,15 @@ class Stores:
         self._stop = stop
         self._of_tables: Kept | None = None
         self._of_capture: Kept | None = None
+        self._queue_used = False
+        """Whether a table had an offset when it was last looked at: a queue that is missing then was deleted."""
 
     def tables(self, unread: list[Unread]) -> SeenTables:
         if self._of_tables is None:
             self._of_tables = self._kept()
-        return SeenTables(*tables_of(self.stages.ingester, unread, self._of_tables))
+        found = SeenTables(*tables_of(self.stages.ingester, unread, self._of_tables))
+        self._queue_used = self._queue_used or any(table.position is not None for table in found.tables)
+        return found
 
     def _kept(self) -> Kept | None:
         if self.stages.ingester is None:
@@ -47,7 +51,7 @@ class Stores:
         return kept
 
     def queue(self, unread: list[Unread]) -> Depth | None:
-        return queue_of(self.stages, unread, self._stop)
+        return queue_of(self.stages, unread, self._stop, used=self._queue_used)
 
     def topics(self, unread: list[Unread]) -> Topics:
         if self.stages.router is None:
