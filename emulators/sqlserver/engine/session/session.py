@@ -32,7 +32,17 @@ from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.engine.store.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.engine.store.table_locks import Change
-from emulators.sqlserver.results import Cancel, Cancelled, Column, Event, LoginRequest, Parameter, SqlError, Value
+from emulators.sqlserver.results import (
+    Cancel,
+    Cancelled,
+    Column,
+    Event,
+    LoginRequest,
+    Parameter,
+    SqlError,
+    TransactionChanged,
+    Value,
+)
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
 from emulators.sqlserver.tsql.planning.plans import Plan, StoredTable
@@ -75,6 +85,8 @@ class SqlSession:
         self.statement_time: datetime = engine.clock()
         self.runner = Runner(self)
         self.cancelled: Cancel = _never
+        self._cut = 0
+        """The descriptor of the transaction that a cancelled batch has ended, until its client hears of it."""
         self.reading: frozenset[StoredTable] = frozenset()
         self.waiting: StoredTable | None = None
         self.stream: RowStream | None = None
@@ -125,11 +137,31 @@ class SqlSession:
                 yield event
                 if cancelled():
                     raise Cancelled
+        except Cancelled:
+            self._cut_short()
+            if self._cut:
+                ended, self._cut = self._cut, 0
+                yield TransactionChanged("rollback", ended)
+            raise
+        except GeneratorExit:
+            if cancelled():
+                self._cut_short()
+                self._cut = 0
+            raise
         finally:
             if self.stream is not None and cancelled():
                 self._abandon()
             self.reading = frozenset()
             self.links.leave()
+
+    def _cut_short(self) -> None:
+        """Its batch is cancelled: no doomed transaction outlives it, and under XACT_ABORT none.
+
+        https://learn.microsoft.com/sql/t-sql/statements/set-xact-abort-transact-sql
+        """
+        self._abandon()
+        if self.transaction.doomed or (self.settings.xact_abort and self.transaction.count):
+            self._cut = self._end_all()
 
     def bulk_load(
         self, columns: Sequence[Column], rows: Sequence[Sequence[Value]], cancelled: Cancel
@@ -173,11 +205,12 @@ class SqlSession:
         self.links.close(self.engine.find)
         self.engine.forget(self)
 
-    def _end_all(self) -> None:
+    def _end_all(self) -> int:
+        """The descriptor of the transaction that ended, 0 without."""
         before = getattr(RUNNING, "session", None)
         RUNNING.session = self
         try:
-            self.transaction.undo()
+            return self.transaction.undo()
         finally:
             RUNNING.session = before
 
@@ -224,6 +257,9 @@ class SqlSession:
         with self._private.scope():
             try:
                 yield
+            except Cancelled:
+                self._cut_short()  # XACT_ABORT counts as it is in here
+                raise
             finally:
                 self.settings = settings
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from emulators.sqlserver.engine.server_engine import SqlEngine
-from emulators.sqlserver.results import Cancelled, Event, LoginRequest, ResultSet
+from emulators.sqlserver.results import Cancelled, Event, LoginRequest, ResultSet, TransactionChanged
 
 from .conftest import Client
 
@@ -131,3 +131,56 @@ def test_the_client_is_cut_off_before_its_session_hears_of_a_kill(tables: Client
     tables.run(f"KILL {victim.session_id}")
     assert seen == [False]
     assert victim.killed  # type: ignore[attr-defined]
+
+
+BEGUN = "SET XACT_ABORT ON BEGIN TRAN INSERT copy VALUES (1)"
+DOOMED = "BEGIN TRY INSERT copy VALUES (1 / 0) END TRY BEGIN CATCH"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{BEGUN} {LONG}",
+        f"{BEGUN} SELECT a.i FROM big a, big b, big c",
+        f"{BEGUN} WHILE 1 = 1 SET NOCOUNT ON",
+        f"{BEGUN} EXEC ('{LONG}')",
+        f"BEGIN TRAN EXEC ('SET XACT_ABORT ON INSERT copy VALUES (1) {LONG}')",
+        f"BEGIN TRAN EXEC ('SET XACT_ABORT ON CREATE TABLE #t (i int) INSERT copy VALUES (1) {LONG}')",
+        f"{BEGUN} {DOOMED} {LONG} END CATCH",
+        f"{BEGUN} {DOOMED} SET XACT_ABORT OFF; {LONG} END CATCH",
+    ],
+)
+def test_a_cancel_undoes_a_doomed_transaction_and_with_xact_abort_any(
+    tables: Client, connect: Connect, sql: str
+) -> None:
+    begin = time.monotonic()
+    with pytest.raises(Cancelled):
+        events(tables, sql, lambda: time.monotonic() - begin > 0.2)
+    assert tables.value("SELECT @@TRANCOUNT") == 0
+    assert connect().value("SET LOCK_TIMEOUT 0 SELECT COUNT(*) FROM copy") == 0
+
+
+def test_the_client_hears_of_the_transaction_that_its_cancel_has_undone(tables: Client) -> None:
+    begin = time.monotonic()
+    answer = tables.session.batch(f"{BEGUN} {LONG}", {}, lambda: time.monotonic() - begin > 0.2)
+    found: list[Event] = []
+    with pytest.raises(Cancelled):
+        found.extend(iter(answer))
+    begun, ended = [event for event in found if isinstance(event, TransactionChanged)]
+    assert (begun.kind, ended.kind, ended.descriptor) == ("begin", "rollback", begun.descriptor)
+
+
+def test_rows_that_are_left_by_a_cancel_end_the_transaction_too(tables: Client) -> None:
+    asked = False
+    answer = tables.session.batch(f"{BEGUN} SELECT a.i FROM big a, big b", {}, lambda: asked)
+    assert any(isinstance(event, ResultSet) for event in answer)
+    asked = True
+    answer.close()  # type: ignore[attr-defined]
+    assert tables.value("SELECT @@TRANCOUNT") == 0
+
+
+def test_without_xact_abort_a_cancel_leaves_the_transaction(tables: Client) -> None:
+    begin = time.monotonic()
+    with pytest.raises(Cancelled):
+        events(tables, f"BEGIN TRAN INSERT copy VALUES (1) {LONG}", lambda: time.monotonic() - begin > 0.2)
+    assert tables.value("SELECT @@TRANCOUNT") == 1
