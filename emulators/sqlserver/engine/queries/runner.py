@@ -156,8 +156,7 @@ class Runner:
                 sql = sql.replace(f"{table} AS ", f"{checked} AS ")
             link.rows_held = held
             try:
-                for _ in self.execute(fragment, replace(plan, sql=sql), link):
-                    pass
+                link.run_through(self.execute(fragment, replace(plan, sql=sql), link), self.session.cancelled)
                 return
             except (sqlite3.Error, RowLocked) as error:
                 found = link.translated(error) if isinstance(error, sqlite3.Error) else error
@@ -185,7 +184,7 @@ class Runner:
         link.execute(f"CREATE TEMP TABLE IF NOT EXISTS out_{width} ({', '.join(f'c{i}' for i in range(width))})")
         link.execute(f"DELETE FROM temp.out_{width}")
         link.raw.executemany(f"INSERT INTO temp.out_{width} VALUES ({', '.join('?' * width)})", rows)
-        return plan, self.execute(fragment, plan, link).fetchall()
+        return plan, link.rest(self.execute(fragment, plan, link), self.session.cancelled)
 
     def link(self, plan: Plan) -> Link:
         """The connection that the plan's tables are read on."""
@@ -233,7 +232,8 @@ class Runner:
         if virtual.source.view.startswith(ELSEWHERE):
             other = session.read_link(database, touched=True)
             names = ", ".join(storage.quote(column.name) for column in virtual.source.columns)
-            return iter(other.execute(f"SELECT {names} FROM {virtual.source.view.removeprefix(ELSEWHERE)}").fetchall())
+            sql = f"SELECT {names} FROM {virtual.source.view.removeprefix(ELSEWHERE)}"
+            return iter(other.rest(other.query(sql, (), session.cancelled), session.cancelled))
         rights = session.rights(database)
         rights.require_view(virtual.source.view.removeprefix(EXTENSION))
         if virtual.source.view.startswith(EXTENSION):

@@ -26,6 +26,9 @@ _LIMITS = {
 _LOOK = 100_000
 """Instructions of SQLite's machine between two looks at whether a query is cancelled: some milliseconds."""
 
+_PASSED = 64
+"""Rows that are taken at once where none is kept."""
+
 
 class StaleName(Exception):
     """A table went away between name lookup and execution: look its name up again."""
@@ -126,6 +129,18 @@ class Link:
         self.cancelled = cancelled
         try:
             return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise self.translated(error) from error
+        finally:
+            self.cancelled = None
+            cursor.close()
+
+    def run_through(self, cursor: sqlite3.Cursor, cancelled: Cancel) -> None:
+        """As `rest`, for a query that is run for what it comes upon: no row is kept."""
+        self.cancelled = cancelled
+        try:
+            while cursor.fetchmany(_PASSED):
+                pass
         except sqlite3.Error as error:
             raise self.translated(error) from error
         finally:

@@ -184,3 +184,18 @@ def test_without_xact_abort_a_cancel_leaves_the_transaction(tables: Client) -> N
     with pytest.raises(Cancelled):
         events(tables, f"BEGIN TRAN INSERT copy VALUES (1) {LONG}", lambda: time.monotonic() - begin > 0.2)
     assert tables.value("SELECT @@TRANCOUNT") == 1
+
+
+def stopped(client: Client, sql: str) -> float:
+    """How long a statement has run that is cancelled after 0.2 seconds."""
+    begin = time.monotonic()
+    with pytest.raises(Cancelled):
+        events(client, sql, lambda: time.monotonic() - begin > 0.2)
+    return time.monotonic() - begin
+
+
+def test_looking_for_rows_that_others_have_changed_is_stopped(tables: Client, connect: Connect) -> None:
+    tables.run("CREATE TABLE keyed (id int PRIMARY KEY, v int) INSERT keyed VALUES (1, 0), (2, 0)")
+    tables.run("BEGIN TRAN UPDATE keyed SET v = 1 WHERE id = 1")
+    sql = "SELECT b.i FROM keyed a, big b, big c, big d WHERE a.id = 2"  # of a row that is free, a thousand million
+    assert stopped(connect(), sql) < 5
