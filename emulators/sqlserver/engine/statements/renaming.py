@@ -36,8 +36,9 @@ def procedures(session: StatementSession) -> dict[str, ProcedureSpec]:
 
     def run(context: CallContext, given: Mapping[str, Value]) -> Iterator[Event]:
         assert isinstance(context.database, StoredDatabase)
-        with session.writing(context.database):
-            Renaming(session, context.database, given).run()
+        renaming = Renaming(session, context.database, given)
+        with session.writing(context.database, renaming.tables(), "TABLE"):
+            renaming.run()
         yield Info(15477, _CAUTION)
         yield StatementDone()
 
@@ -53,10 +54,12 @@ class _Found:
     taken: Callable[[], bool]
     """Whether something else has the new name."""
     rename: Callable[[], None]
+    table: TableEntry | None = None
+    """The table that it is, or is a part of."""
 
 
 class Renaming:
-    """One call, inside the write transaction of its database."""
+    """One call; `run` is inside the write transaction of its database."""
 
     def __init__(self, session: StatementSession, database: StoredDatabase, given: Mapping[str, Value]) -> None:
         self._session, self._database = session, database
@@ -66,6 +69,16 @@ class Renaming:
     @property
     def _catalog(self) -> Catalog:
         return self._database.catalog_for(self._session)
+
+    def tables(self) -> list[str]:
+        """The table that is changed, by its name in the storage: nobody else reads it until the transaction ends."""
+        try:
+            return self._stored(self._found())
+        except SqlError:  # `run` tells, once nobody else changes the catalog
+            return []
+
+    def _stored(self, found: _Found) -> list[str]:
+        return [] if found.table is None else [self._database.storage(found.table.table)]
 
     def run(self) -> None:
         """Raises 15001, 15225, 15248, 15333, 15335, 15336, 15600, 4928, 22983."""
@@ -82,7 +95,8 @@ class Renaming:
             raise SqlError(15335, text, 11)
         if found.kind == "object" and self._new.startswith("#"):
             raise SqlError(15600, "An invalid parameter or option was specified for procedure 'sys.sp_rename'.", 15)
-        found.rename()
+        with self._session.writing(self._database, self._stored(found), "TABLE"):
+            found.rename()
 
     def _found(self) -> _Found:
         """The one thing that has the name, and is of the kind that was claimed. Raises 15001, 15225, 15248."""
@@ -129,6 +143,7 @@ class Renaming:
             column.name,
             lambda: entry.column(self._new) is not None,
             lambda: self._rename_column(entry, column),
+            entry,
         )
 
     def _index(self) -> _Found | None:
@@ -136,7 +151,9 @@ class Renaming:
         index = _index_of(entry, self._parts[-1]) if entry is not None else None
         if entry is None or index is None:
             return None
-        return _Found("index", index.name, lambda: self._taken(entry, index), lambda: self._rename_part(entry, index))
+        return _Found(
+            "index", index.name, lambda: self._taken(entry, index), lambda: self._rename_part(entry, index), entry
+        )
 
     def _object(self) -> _Found | None:
         if len(self._parts) > 3:
@@ -150,6 +167,7 @@ class Renaming:
                 table.name,
                 lambda: self._catalog.has_object(table.schema, self._new),
                 lambda: self._database.change(self._catalog.with_table(after)),
+                entry,
             )
         if view is not None:
             return _Found(
@@ -178,6 +196,7 @@ class Renaming:
             known,
             lambda: self._taken(entry, key, known),
             lambda: self._rename_part(entry, key, known),
+            entry,
         )
 
     def _taken(self, entry: TableEntry, index: KeyIndex | None, constraint: str = "") -> bool:

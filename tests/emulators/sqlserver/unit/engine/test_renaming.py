@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from emulators.sqlserver.engine.server_engine import SqlEngine
@@ -74,3 +76,29 @@ def test_it_needs_alter(engine: SqlEngine, client: Client) -> None:
     for name, new in (("t.id", "n"), ("c", "d"), ("t", "u")):
         reader.run(f"EXEC sp_rename '{name}', '{new}'")
     assert client.value("SELECT COUNT(*) FROM dbo.u WHERE n = 1") == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", ["'t', 'u'", "'t.id', 'other', 'COLUMN'", "'t.k', 'j', 'INDEX'", "'c', 'd'", "'w', 'x'"]
+)
+def test_readers_wait_while_a_rename_is_open(client: Client, connect: Callable[[], Client], arguments: str) -> None:
+    client.run("CREATE TABLE t (id int CONSTRAINT c PRIMARY KEY) CREATE INDEX k ON t (id) INSERT t VALUES (1)")
+    client.run("CREATE TABLE w (id int) INSERT w VALUES (1) CREATE TABLE free (id int)")
+    reading = f"SELECT COUNT(*) FROM {'w' if 'w' in arguments else 't'}"
+    client.run(f"BEGIN TRAN EXEC sp_rename {arguments}")
+    other = connect()
+    assert other.error(f"SET LOCK_TIMEOUT 0 {reading}")[0] == 1222
+    assert other.value("SELECT COUNT(*) FROM free") == 0
+    client.run("ROLLBACK")
+    assert other.value(reading) == 1
+
+
+def test_a_rename_waits_for_those_who_keep_locks_on_its_table(client: Client, connect: Callable[[], Client]) -> None:
+    client.run("CREATE TABLE t (id int) INSERT t VALUES (1) CREATE TABLE u (id int)")
+    client.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ BEGIN TRAN SELECT id FROM t")
+    other = connect()
+    assert other.error("SET LOCK_TIMEOUT 0 EXEC sp_rename 't', 'v'")[0] == 1222
+    other.run("EXEC sp_rename 'u', 'w'")
+    client.run("COMMIT")
+    other.run("EXEC sp_rename 't', 'v'")
+    assert other.value("SELECT id FROM v") == 1
