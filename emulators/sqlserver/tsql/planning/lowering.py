@@ -11,6 +11,7 @@ from sqlglot import exp
 from emulators.sqlserver.results import Column
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.planning import hinted
 from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, Names, Plan, Source
 from emulators.sqlserver.tsql.planning.queries import Queries
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope
@@ -71,9 +72,9 @@ def _plan(lowering: Queries, sql: str, columns: tuple[Column, ...]) -> Plan:
         parameters,
         tuple(lowering.virtuals),
         frozenset(lowering.databases),
-        frozenset(lowering.reads),
-        frozenset(lowering.keeps),
-        frozenset(lowering.nowait),
+        hinted.reads(lowering.hinted),
+        hinted.keeps(lowering.hinted),
+        hinted.nowait(lowering.hinted),
     )
 
 

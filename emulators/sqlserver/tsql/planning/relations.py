@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -11,11 +10,12 @@ from sqlglot import exp
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, KeptLock, Names, Source, StoredTable, Virtual
+from emulators.sqlserver.tsql.planning.hinted import Hinted, check_hints_of_table, handed_down, names_of_hints
+from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, Names, Source, Virtual
 from emulators.sqlserver.tsql.planning.precedence import EXPLICIT, IMPLICIT
 from emulators.sqlserver.tsql.planning.predicates import Predicates
 from emulators.sqlserver.tsql.planning.scopes import CommonTable, Output, Relation, Scope
-from emulators.sqlserver.tsql.reading.dml.hints import DIRTY, HINTS, READPAST
+from emulators.sqlserver.tsql.reading.dml.hints import HINTS
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.trees import parse_query, spelled
 
@@ -27,24 +27,6 @@ _MOST_UNITED = 499
 """One less than SQLite takes."""
 _WITH_DEFAULTS = frozenset(("fn_listextendedproperty",))
 """Table functions whose arguments may be DEFAULT, which is NULL there."""
-
-
-def _kept(hints: AbstractSet[str]) -> Iterator[KeptLock]:
-    """The locks that these hints keep to the end of a transaction.
-
-    https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
-    for_update, ranges = bool(hints & {"UPDLOCK", "XLOCK"}), bool(hints & {"HOLDLOCK", "SERIALIZABLE"})
-    if "TABLOCKX" in hints or ("TABLOCK" in hints and for_update):
-        yield "EXCLUSIVE"
-        return
-    if for_update:
-        yield "UPDATE"
-    if "TABLOCK" in hints and (ranges or "REPEATABLEREAD" in hints):
-        yield "TABLE"
-    elif ranges:
-        yield "RANGE"
-    elif "REPEATABLEREAD" in hints:
-        yield "ROWS"
 
 
 @dataclass(slots=True)
@@ -67,9 +49,8 @@ class Relations(Predicates):
         self.numbered = False
         """Whether common table expressions over one table yield its row numbers: for UPDATE and DELETE through them."""
         self._argument_parameters: tuple[str, ...] = ()
-        self.reads: set[StoredTable] = set()
-        self.keeps: set[tuple[StoredTable, KeptLock]] = set()
-        self.nowait: set[StoredTable] = set()
+        self.hinted: list[Hinted] = []
+        """The stored tables that the query reads, and their hints, those of the views around them included."""
 
     # Implemented where whole queries are lowered.
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -94,12 +75,12 @@ class Relations(Predicates):
         parts = []
         for cte in clause.expressions:
             self._check_recursion(cte)
-            lowered = self.query(cte.this, scope)
+            lowered, tables = self._apart(cte.this, scope)
             name = self.next_name()
             outputs = with_names(lowered.outputs, cte.args["alias"])
             parts.append(f"{name} AS ({lowered.sql})")
             scope.ctes[self.names.fold(cte.alias)] = CommonTable(
-                name, outputs, lowered.source, ROW if lowered.source else ""
+                name, outputs, lowered.source, ROW if lowered.source else "", tables
             )
         return f"WITH {', '.join(parts)} "
 
@@ -184,17 +165,19 @@ class Relations(Predicates):
                     raise errors.unknown_index(name, f"{source.schema}.{source.name}")
 
     def _note_locks(self, node: exp.Table, source: Source) -> None:
-        """https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
         table = source.storage or source.view.removeprefix(ELSEWHERE) * source.view.startswith(ELSEWHERE)
-        given = {hint.name.upper() for clause in node.args.get("hints") or [] for hint in clause.expressions}
-        if table and not given & DIRTY:
-            self.reads.add((source.database, table))
-        if table and READPAST in given:
-            raise errors.unsupported(f"table hint {READPAST}")
-        if table and "NOWAIT" in given:
-            self.nowait.add((source.database, table))
         if table:
-            self.keeps.update(((source.database, table), lock) for lock in _kept(given))
+            hints = names_of_hints(node)
+            check_hints_of_table(hints)
+            self.hinted.append(((source.database, table), hints))
+
+    def _apart(self, node: exp.Expr, scope: Scope) -> tuple[Lowered, Sequence[Hinted]]:
+        """A query, and the tables that it reads, which are not read until somebody names it."""
+        outer, self.hinted = self.hinted, []
+        try:
+            return self.query(node, scope), self.hinted
+        finally:
+            self.hinted = outer
 
     def _derived(self, node: exp.Expr, lowered: Lowered, scope: Scope) -> str:
         alias = node.args.get("alias")
@@ -234,22 +217,25 @@ class Relations(Predicates):
         name = self.next_name()
         if len(parts) == 1 and (cte := scope.cte(self.names.fold(parts[0]))) is not None:
             outputs = _under(name, cte.outputs)
+            self.hinted += handed_down(names_of_hints(node), cte.tables)
             scope.relations.append(
                 Relation(alias.name if alias else parts[0], name, outputs, cte.source, True, cte.base)
             )
             return f"{cte.sql} AS {name}"
         source = self.names.source(parts)
         if source is None:
-            return self._user_view(parts, alias, scope)
+            return self._user_view(node, parts, scope)
         self._check_index_hints(node, source)
         self._note_locks(node, source)
         return self._named_source(source, name, alias, scope, ())
 
-    def _user_view(self, parts: tuple[str, ...], alias: exp.Expr | None, scope: Scope) -> str:
+    def _user_view(self, node: exp.Table, parts: tuple[str, ...], scope: Scope) -> str:
+        alias = node.args.get("alias")
         found = self.names.view(parts)
         if found is None:
             raise errors.invalid_object(".".join(parts))
-        lowered = self.query(parse_query(found[0].text), Scope())
+        lowered, tables = self._apart(parse_query(found[0].text), Scope())
+        self.hinted += handed_down(names_of_hints(node), tables)
         name = self.next_name()
         if len(found[1]) != len(lowered.outputs):
             text = f"View or function '{'.'.join(parts)}' has more column names specified than columns defined."

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import ambiguous_column, invalid_column, unbound_identifier
+from emulators.sqlserver.tsql.planning.hinted import Hinted
 from emulators.sqlserver.tsql.planning.plans import Expr, Source
 from emulators.sqlserver.tsql.values.text_order import Fold
 
@@ -56,6 +57,8 @@ class CommonTable:
     outputs: Sequence[Output]
     source: Source | None = None
     base: str = ""
+    tables: Sequence[Hinted] = ()
+    """What it reads."""
 
 
 @dataclass(slots=True)
