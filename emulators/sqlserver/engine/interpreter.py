@@ -144,14 +144,21 @@ class Interpreter:
         except (_BreakLoop, _ContinueLoop):
             raise errors.keyword_syntax("BREAK") from None
         except SqlError:
-            if session.transaction.doomed:  # it does not outlive its batch
-                yield TransactionChanged("rollback", session.transaction.undo())
+            yield from self._undo_doomed()
             raise
         finally:
             session.caught = None
-        if session.transaction.doomed:
-            ended = session.transaction.undo()
-            yield TransactionChanged("rollback", ended)
+        yield from self._end()
+
+    def _undo_doomed(self) -> Iterator[Event]:
+        """It does not outlive its batch."""
+        if self.session.transaction.doomed:
+            yield TransactionChanged("rollback", self.session.transaction.undo())
+
+    def _end(self) -> Iterator[Event]:
+        """The end of a batch, or of a call. Raises 3998."""
+        if self.session.transaction.doomed:
+            yield from self._undo_doomed()
             raise SqlError(
                 3998,
                 "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
@@ -183,7 +190,9 @@ class Interpreter:
         try:
             yield from self._procedures.call_by_rpc(name, parameters)
         except SqlError as error:
+            yield from self._undo_doomed()
             yield from self._failed(error, 1)
+        yield from self._end()
 
     def bulk_load(self, columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> Iterator[Event]:
         self.session.settle()

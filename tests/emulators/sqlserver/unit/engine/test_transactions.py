@@ -26,6 +26,7 @@ from emulators.sqlserver.results import (
     Event,
     Info,
     LoginRequest,
+    Parameter,
     SqlError,
     TransactionChanged,
     Value,
@@ -304,3 +305,17 @@ def test_a_capture_thread_writes_beside_sessions(extended: tuple[Client, Functio
     assert client.rows("SELECT n FROM sys_t WHERE lsn = 0x00") == [(1,)]
     with database.writer(), pytest.raises(RuntimeError, match="already writes"), database.writer():
         pass
+
+
+@pytest.mark.parametrize(("end", "number"), [("", 3998), (" ; THROW", 8134)])
+def test_a_doomed_transaction_does_not_outlive_a_call(client: Client, end: str, number: int) -> None:
+    client.run("CREATE TABLE called (i int)")
+    sql = "SET XACT_ABORT ON BEGIN TRAN INSERT called VALUES (1) BEGIN TRY SELECT 1 / 0 END TRY BEGIN CATCH SELECT 0"
+    given = Parameter("@stmt", SqlType("nvarchar", length=4000), f"{sql}{end} END CATCH")
+    found: list[Event] = []
+    with pytest.raises(SqlError) as caught:
+        found.extend(client.session.procedure("sp_executesql", [given], lambda: False))
+    assert caught.value.number == number
+    assert client.value("SELECT @@TRANCOUNT") == 0
+    assert client.value("SELECT COUNT(*) FROM called") == 0
+    assert [event.kind for event in found if isinstance(event, TransactionChanged)] == ["begin", "rollback"]
