@@ -203,27 +203,35 @@ class Renaming:
         """An index is known to its table alone, a constraint to its schema."""
         if index is not None and _index_of(entry, self._new) is not None:
             return True
-        of_schema = constraint or (index is not None and index.name in entry.constraints)
-        return bool(of_schema) and self._catalog.has_object(entry.table.schema, self._new)
+        of_schema = bool(constraint) or index in entry.table.keys
+        return of_schema and self._catalog.has_object(entry.table.schema, self._new)
 
     # -- the change
 
     def _rename_part(self, entry: TableEntry, index: KeyIndex | None, constraint: str = "") -> None:
         """An index, a constraint, or a key, which is both."""
-        old, new, table = index.name if index is not None else constraint, self._new, entry.table
+        new, table = self._new, entry.table
         checks, foreign = entry.checks, entry.foreign_keys
+        table = replace(
+            table,
+            keys=tuple(replace(k, name=new) if k is index else k for k in table.keys),
+            indexes=tuple(replace(i, name=new) if i is index else i for i in table.indexes),
+        )
+        if index is not None and index not in entry.table.keys:  # a constraint may have its name
+            self._change(entry, replace(entry, table=table))
+            return
+        old = index.name if index is not None else constraint
         after = replace(
             entry,
-            table=replace(
-                table,
-                keys=tuple(replace(k, name=new) if k is index else k for k in table.keys),
-                indexes=tuple(replace(i, name=new) if i is index else i for i in table.indexes),
-            ),
+            table=table,
             constraints={new if name == old else name: number for name, number in entry.constraints.items()},
             checks=tuple(replace(c, name=new) if c.name == old else c for c in checks),
             foreign_keys=tuple(replace(k, name=new) if k.name == old else k for k in foreign),
             defaults={c: replace(d, name=new) if d.name == old else d for c, d in entry.defaults.items()},
         )
+        self._change(entry, after)
+
+    def _change(self, entry: TableEntry, after: TableEntry) -> None:
         self._tell(entry, after)
         self._database.change(self._catalog.with_table(after))
 

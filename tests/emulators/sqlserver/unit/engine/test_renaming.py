@@ -102,3 +102,13 @@ def test_a_rename_waits_for_those_who_keep_locks_on_its_table(client: Client, co
     client.run("COMMIT")
     other.run("EXEC sp_rename 't', 'v'")
     assert other.value("SELECT id FROM v") == 1
+
+
+def test_an_index_and_a_constraint_of_one_name(client: Client) -> None:
+    """The index alone gets another name, which a constraint may have already."""
+    client.run("CREATE TABLE dbo.t (a int CONSTRAINT c CHECK (a > 0) CONSTRAINT d DEFAULT 1)")
+    client.run("CREATE INDEX c ON dbo.t (a)")
+    client.run("EXEC sp_rename 't.c', 'd', 'INDEX'")
+    assert client.rows("SELECT name FROM sys.check_constraints") == [("c",)]
+    assert client.rows("SELECT name FROM sys.default_constraints") == [("d",)]
+    assert client.rows("SELECT name FROM sys.indexes WHERE object_id = OBJECT_ID('t') AND index_id > 0") == [("d",)]
