@@ -342,6 +342,10 @@ class Interpreter:
             self.session.variables.update((name, (kind, None)) for name, kind, _ in statement.variables)
         elif isinstance(statement, st.DeclareTable):
             yield from self._variables.declare_table(statement)
+        elif isinstance(statement, st.Block) and all(
+            isinstance(inner, st.Declare | st.DeclareTable) for inner in statement.body
+        ):
+            yield from self._block(statement)
         elif type(statement) in self._flow:
             raise errors.unsupported("SET FMTONLY ON with IF, WHILE or blocks")
         elif isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge) and statement.output is not None:

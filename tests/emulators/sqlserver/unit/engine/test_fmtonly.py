@@ -22,3 +22,10 @@ def test_what_it_does_not_describe_is_refused(client: Client, sql: str, name: st
     assert name in text
     client.run("SET FMTONLY OFF")
     assert client.value("SELECT COUNT(*) FROM t") == 0
+
+
+def test_variables_and_a_table_of_one_declare(client: Client) -> None:
+    found = client.results(
+        "SET FMTONLY ON DECLARE @a int, @t TABLE (q int) SELECT q, @a FROM @t SET FMTONLY OFF SELECT 7"
+    )
+    assert found == [[], [(7,)]]
