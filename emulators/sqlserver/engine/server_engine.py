@@ -292,8 +292,8 @@ class SqlEngine:
 
     # -- for sessions
 
-    def private_database(self, name: str) -> StoredDatabase:
-        return private_database(name, self.home.path, self.clock)
+    def private_database(self, name: str, number: int) -> StoredDatabase:
+        return private_database(name, number, self.home.path, self.clock)
 
     def sessions(self) -> list[SqlSession]:
         with self._guard:

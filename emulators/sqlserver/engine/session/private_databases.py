@@ -21,7 +21,7 @@ from emulators.sqlserver.engine.store.private import remove_files
 class Maker(Protocol):
     """The server."""
 
-    def private_database(self, name: str) -> StoredDatabase: ...
+    def private_database(self, name: str, number: int) -> StoredDatabase: ...
 
 
 class Holder(Protocol):
@@ -49,12 +49,16 @@ class PrivateDatabases:
         self._holder = holder
         self._maker = maker
         self._found: dict[str, StoredDatabase] = {}
+        self._made = 0
+        """How many so far: scopes that stand in one another have a file each."""
 
     def of(self, mark: str) -> StoredDatabase:
         """Made at its first use."""
         found = self._found.get(mark)
         if found is None:
-            found = self._found[mark] = self._maker.private_database(f"{mark}{self._holder.session_id}")
+            self._made += 1
+            name = f"{mark}{self._holder.session_id}"
+            found = self._found[mark] = self._maker.private_database(name, self._made)
         return found
 
     def get(self, mark: str) -> StoredDatabase | None:

@@ -14,10 +14,10 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 _TEMPDB = 2
 
 
-def private_database(name: str, directory: Path, clock: Callable[[], datetime]) -> StoredDatabase:
-    """`name`: the mark of its tables, "#" or "@", and the number of the session."""
+def private_database(name: str, number: int, directory: Path, clock: Callable[[], datetime]) -> StoredDatabase:
+    """`name`: the mark of its tables, "#" or "@", and the number of the session. `number`: which one of the session's it is."""
     kind = "temporary" if name[0] == "#" else "variables"
-    path = directory / f"session-{name[1:]}-{kind}.sqlite"
+    path = directory / f"session-{name[1:]}-{kind}-{number}.sqlite"
     remove(path)
     return StoredDatabase(name, _TEMPDB, path, clock, shown="tempdb")
 

@@ -87,3 +87,10 @@ def test_tables_of_other_databases_are_read_by_three_part_names(engine: SqlEngin
     assert client.rows("SELECT a.v, b.v FROM demo.dbo.t a JOIN other.dbo.t b ON a.id = b.id") == [(10, 0)]
     client.run("ROLLBACK INSERT INTO t SELECT id, v FROM other.dbo.t WHERE id = 2")
     assert client.value("SELECT SUM(v) FROM t") == 40
+
+
+def test_scopes_that_stand_in_one_another_have_their_own_variables(client: Client) -> None:
+    inner = "DECLARE @u TABLE (x int) INSERT @u VALUES (3), (4) SELECT * FROM @u"
+    for call in (f"EXEC ('{inner}')", f"EXEC sp_executesql N'{inner}'"):
+        sql = f"DECLARE @t TABLE (a int) INSERT @t {call} INSERT @t {call} SELECT a FROM @t ORDER BY a"
+        assert client.rows(sql) == [(3,), (3,), (4,), (4,)]
