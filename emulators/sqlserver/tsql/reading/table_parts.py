@@ -229,7 +229,9 @@ def storage_options(reader: Reader) -> None:
             if "IGNORE_DUP_KEY" in words and words[words.index("IGNORE_DUP_KEY") + 2] == "ON":
                 raise unsupported("IGNORE_DUP_KEY = ON")
         elif reader.at("ON") or reader.at("TEXTIMAGE_ON"):
-            reader.advance()
+            scheme = reader.advance().key == "ON"
             reader.name() if not reader.at("PRIMARY") else reader.advance()
+            if scheme and reader.at("("):
+                raise unsupported("ON a partition scheme")
         else:
             return

@@ -1,0 +1,32 @@
+"""A statement with a part that is refused by name: a branch that never runs may hold it, and what stands behind it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Client
+
+
+@pytest.mark.parametrize("semicolon", ["", ";"])
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("CREATE TABLE x (a int) ON ps(a)", "ON a partition scheme"),
+        ("CREATE TABLE x (a int PRIMARY KEY ON ps (a)) ON [ps](a)", "ON a partition scheme"),
+        ("CREATE INDEX i ON t (id) ON ps(id)", "ON a partition scheme"),
+        ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (id) ON ps(id)", "ON a partition scheme"),
+    ],
+)
+def test_it_is_refused_only_where_it_is_reached(client: Client, sql: str, name: str, semicolon: str) -> None:
+    client.run("CREATE TABLE t (id int)")
+    assert client.results(f"IF 1 = 0 {sql}{semicolon} SELECT 2") == [[(2,)]]
+    assert client.results(f"IF 1 = 0 {sql} ELSE SELECT 3 SELECT 2") == [[(3,)], [(2,)]]
+    number, text = client.error(sql)
+    assert number == 50001
+    assert name in text
+
+
+def test_a_file_group_is_read_over(client: Client) -> None:
+    client.run("CREATE TABLE t (id int, v varchar(max)) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY]")
+    client.run("CREATE INDEX i ON t (id) ON [PRIMARY]")
+    assert client.results("CREATE TABLE u (id int) ON [PRIMARY]; (SELECT 2)") == [[(2,)]]
