@@ -225,12 +225,7 @@ def _drop(reader: Reader, line: int, begin: int) -> Statement:
         raise unsupported(f"DROP {kind}")
     if_exists = reader.accept("IF", "EXISTS")
     if kind == "INDEX":
-        name = reader.qualified()
-        if reader.accept("ON"):
-            return df.DropIndex(line, _text(reader, begin), reader.qualified(), name[-1], if_exists)
-        if len(name) < 2:
-            raise reader.unexpected()
-        return df.DropIndex(line, _text(reader, begin), name[:-1], name[-1], if_exists)
+        return _drop_index(reader, line, begin, if_exists)
     if kind == "SCHEMA":
         name = reader.qualified()
         return df.DropSchema(line, _text(reader, begin), name[-1], if_exists)
@@ -243,6 +238,21 @@ def _drop(reader: Reader, line: int, begin: int) -> Statement:
     if kind == "TABLE":
         return df.DropTable(line, text, tuple(names), if_exists)
     return df.DropDatabase(line, text, tuple(item[-1] for item in names), if_exists)
+
+
+def _drop_index(reader: Reader, line: int, begin: int, if_exists: bool) -> df.DropIndex:
+    name = reader.qualified()
+    if reader.accept("ON"):
+        table = reader.qualified()
+    elif len(name) > 1:
+        table = name[:-1]
+    else:
+        raise reader.unexpected()
+    if reader.at("WITH", "("):
+        raise unsupported("DROP INDEX ... WITH")
+    if reader.at(","):
+        raise unsupported("DROP INDEX of several indexes")
+    return df.DropIndex(line, _text(reader, begin), table, name[-1], if_exists)
 
 
 _VERBS = {"CREATE": _create, "ALTER": _alter, "DROP": _drop}

@@ -213,6 +213,12 @@ def key_columns(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(names), tuple(descending)
 
 
+_OLD_OPTIONS = frozenset(
+    ("DROP_EXISTING", "FILLFACTOR", "IGNORE_DUP_KEY", "PAD_INDEX", "SORT_IN_TEMPDB", "STATISTICS_NORECOMPUTE")
+)
+"""https://learn.microsoft.com/sql/t-sql/statements/create-index-transact-sql (Backward compatible relational index)"""
+
+
 def storage_options(reader: Reader) -> None:
     """ON filegroup, TEXTIMAGE_ON, WITH (index options)."""
     while True:
@@ -228,6 +234,8 @@ def storage_options(reader: Reader) -> None:
             words = [token.key for token in reader.tokens[begin : reader.position]]
             if "IGNORE_DUP_KEY" in words and words[words.index("IGNORE_DUP_KEY") + 2] == "ON":
                 raise unsupported("IGNORE_DUP_KEY = ON")
+        elif reader.at("WITH") and reader.peek().key in _OLD_OPTIONS:
+            raise unsupported(f"WITH {reader.peek().key} without brackets")
         elif reader.at("ON") or reader.at("TEXTIMAGE_ON"):
             scheme = reader.advance().key == "ON"
             reader.name() if not reader.at("PRIMARY") else reader.advance()

@@ -53,6 +53,8 @@ def parse_set(reader: Reader) -> Statement:
     reader.expect("SET")
     if reader.here.kind == VARIABLE:
         name = reader.variable()
+        if reader.at("."):
+            raise unsupported("SET of a variable's property or method")
         operator = reader.advance().key
         if reader.at("CURSOR"):
             raise unsupported("a cursor variable")

@@ -15,6 +15,15 @@ from .conftest import Client
         ("CREATE TABLE x (a int PRIMARY KEY ON ps (a)) ON [ps](a)", "ON a partition scheme"),
         ("CREATE INDEX i ON t (id) ON ps(id)", "ON a partition scheme"),
         ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (id) ON ps(id)", "ON a partition scheme"),
+        ("CREATE INDEX i ON t (id) WITH DROP_EXISTING", "WITH DROP_EXISTING without brackets"),
+        ("CREATE INDEX i ON t (id) WITH FILLFACTOR = 80, PAD_INDEX ON ps(id)", "WITH FILLFACTOR without brackets"),
+        ("ALTER TABLE t ADD PRIMARY KEY (id) WITH FILLFACTOR = 80", "WITH FILLFACTOR without brackets"),
+        ("DROP INDEX i ON t WITH (ONLINE = ON)", "DROP INDEX ... WITH"),
+        ("DROP INDEX IF EXISTS i ON t WITH (MAXDOP = 1, MOVE TO ps(id))", "DROP INDEX ... WITH"),
+        ("DROP INDEX i ON t, j ON t", "DROP INDEX of several indexes"),
+        ("DROP INDEX t.i, t.j", "DROP INDEX of several indexes"),
+        ("SET @x.modify('insert 1')", "SET of a variable's property or method"),
+        ("SET @x.part = 1", "SET of a variable's property or method"),
     ],
 )
 def test_it_is_refused_only_where_it_is_reached(client: Client, sql: str, name: str, semicolon: str) -> None:
