@@ -20,10 +20,11 @@ _STOPS = STARTS - {"WITH"}
 _SOURCES = frozenset(("SELECT", "EXEC", "EXECUTE", "VALUES"))
 _BEFORE_SELECT = frozenset(("UNION", "EXCEPT", "INTERSECT", "FOR", "AS"))
 """Words that no statement ends with, and that a query stands behind."""
-_PARTS = frozenset(
-    ("(", "BLOCK", "COLUMN", "CONSTRAINT", "CONTRACT", "ENCRYPTION", "FILTER", "MEMBER", "PERIOD", "TARGET")
-)
+_DROPPED = "( BLOCK COLUMN CONSTRAINT CONTRACT ENCRYPTION FILE FILTER HIDDEN MASKED MEMBER NOT PERIOD PERSISTED ROWGUIDCOL SPARSE TARGET"
+_PARTS = frozenset(_DROPPED.split())
 """What ALTER drops and alters of its object, and no statement of its own does."""
+_FULLTEXT = frozenset(("CHANGE_TRACKING", "STOPLIST", "SEARCH"))
+"""What ALTER FULLTEXT INDEX sets."""
 _ACTIONS = frozenset(("CASCADE", "NO", "SET"))
 
 
@@ -154,7 +155,24 @@ def _in_alter(tokens: Sequence[Token], body: int, at: int) -> bool:
         return True
     if key in ("ALTER", "DROP"):
         return after in _PARTS or (after == "EVENT" and tokens[at + 2].key not in ("SESSION", "NOTIFICATION"))
-    return (key == "ROLLBACK" and before == "WITH") or _in_definition(tokens, body, at)
+    if key == "ROLLBACK" and before == "WITH":
+        return True
+    return _begins_clause(tokens, body, at) or _in_definition(tokens, body, at)
+
+
+def _begins_clause(tokens: Sequence[Token], body: int, at: int) -> bool:
+    """Whether a clause begins here, of ALTER of the kind of object at `body`, as a statement of its own does."""
+    kind, key = tokens[body].key, tokens[at].key
+    if kind == "AVAILABILITY":  # GROUP name GRANT CREATE ANY DATABASE
+        begin = at - (key == "CREATE")
+        return begin == body + 3 and tokens[begin].key in ("GRANT", "DENY")
+    if kind == "EXTERNAL":  # DATA SOURCE name SET
+        return key == "SET" and at == body + 4 and tokens[body + 1].key == "DATA"
+    if kind == "FULLTEXT":
+        return key == "SET" and tokens[at + 1].key in _FULLTEXT
+    if kind == "PARTITION":
+        return key == "MERGE" and tokens[at + 1].key == "RANGE"
+    return kind == "RESOURCE" and key == "RECONFIGURE" and at == body + 2 and tokens[at - 1].key == "GOVERNOR"
 
 
 def _if_exists(tokens: Sequence[Token], body: int, at: int) -> bool:

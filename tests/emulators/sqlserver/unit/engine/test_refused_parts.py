@@ -23,6 +23,14 @@ from .conftest import Client
         ("DROP INDEX i ON t, j ON t", "DROP INDEX of several indexes"),
         ("DROP INDEX t.i, t.j", "DROP INDEX of several indexes"),
         ("SET @x.modify('insert 1')", "SET of a variable's property or method"),
+        ("ALTER PARTITION FUNCTION f() MERGE RANGE (1)", "ALTER PARTITION"),
+        ("ALTER TABLE t ALTER COLUMN id DROP MASKED", "ALTER COLUMN ... DROP"),
+        ("ALTER TABLE t ALTER COLUMN id DROP SPARSE", "ALTER COLUMN ... DROP"),
+        ("ALTER FULLTEXT INDEX ON t SET CHANGE_TRACKING AUTO", "ALTER FULLTEXT"),
+        ("ALTER ASSEMBLY a DROP FILE ALL", "ALTER ASSEMBLY"),
+        ("ALTER EXTERNAL DATA SOURCE x SET LOCATION = 'y'", "ALTER EXTERNAL"),
+        ("ALTER AVAILABILITY GROUP x GRANT CREATE ANY DATABASE", "ALTER AVAILABILITY"),
+        ("ALTER RESOURCE GOVERNOR RECONFIGURE", "ALTER RESOURCE"),
         ("SET @x.part = 1", "SET of a variable's property or method"),
     ],
 )
@@ -39,3 +47,15 @@ def test_a_file_group_is_read_over(client: Client) -> None:
     client.run("CREATE TABLE t (id int, v varchar(max)) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY]")
     client.run("CREATE INDEX i ON t (id) ON [PRIMARY]")
     assert client.results("CREATE TABLE u (id int) ON [PRIMARY]; (SELECT 2)") == [[(2,)]]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER RESOURCE POOL p WITH (MAX_CPU_PERCENT = 10) SET @x = 2",
+        "ALTER FULLTEXT CATALOG c REBUILD SET @x = 2",
+        "ALTER EXTERNAL DATA SOURCE x SET LOCATION = 'y' SET @x = 2",
+    ],
+)
+def test_set_of_a_variable_is_a_statement_of_its_own(client: Client, sql: str) -> None:
+    assert client.rows(f"DECLARE @x int IF 1 = 0 {sql} SELECT @x") == [(2,)]
