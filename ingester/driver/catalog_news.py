@@ -19,8 +19,10 @@ log = structlog.get_logger("ingester")
 
 _CATALOG_SECONDS = 30.0
 """How old the list of capture instances may be. A new instance is filled next to the old one for far longer."""
-_LATE_SECONDS = 60.0
-"""How old it may become while tables change all the time, and would wait while it is read."""
+_LATE = 2.0
+"""How many times as old it may become while tables change all the time, and would wait while it is read."""
+_SHARE = 30.0
+"""The list of thousands of tables is read for seconds: it may take one part in so many of the time."""
 
 
 class CatalogAge:
@@ -40,9 +42,10 @@ class CatalogAge:
     def due(self, *, missing: bool, quiet: Callable[[], float]) -> bool:
         """`missing`: there are tables without known capture instances. `quiet`: seconds in which no change waits for the loop."""
         age = self._clock() - self._read_at
-        if not self.may_ask or missing or age < _CATALOG_SECONDS:
+        often = max(_CATALOG_SECONDS, _SHARE * self._took)
+        if not self.may_ask or missing or age < often:
             return self.may_ask and missing
-        return age >= _LATE_SECONDS or quiet() >= self._took
+        return age >= _LATE * often or quiet() >= self._took
 
     @property
     def may_ask(self) -> bool:

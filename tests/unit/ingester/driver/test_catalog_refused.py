@@ -137,3 +137,13 @@ def test_the_catalog_is_read_where_no_change_waits_for_it_and_at_last_in_any_cas
         assert age.due(missing=False, quiet=partial(float, quiet)) is due
     now = 31
     assert age.due(missing=True, quiet=lambda: 0.0)
+
+
+def test_the_catalog_of_thousands_of_tables_is_read_less_often_as_long_as_it_takes() -> None:
+    now = 0.0
+    age = CatalogAge(lambda: SteadyTime(now))
+    with age.reading():
+        now += 3.0
+    for later, due in ((32.0, False), (92.0, False), (94.0, True)):
+        now = later
+        assert age.due(missing=False, quiet=lambda: 9.0) is due
