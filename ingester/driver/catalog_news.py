@@ -41,11 +41,11 @@ class CatalogAge:
 
     def due(self, *, missing: bool, quiet: Callable[[], float]) -> bool:
         """`missing`: there are tables without known capture instances. `quiet`: seconds in which no change waits for the loop."""
+        if missing or not self.may_ask:
+            return self.may_ask
         age = self._clock() - self._read_at
         often = max(_CATALOG_SECONDS, _SHARE * self._took)
-        if not self.may_ask or missing or age < often:
-            return self.may_ask and missing
-        return age >= _LATE * often or quiet() >= self._took
+        return age >= often and (age >= _LATE * often or quiet() >= self._took)
 
     @property
     def may_ask(self) -> bool:

@@ -123,7 +123,7 @@ class RowReader:
         keys = _rows([values[index] for index in self._key], len(rows))
         doubtful = self._unread or any(self._doubtful.values())
         table, name, version = self._instance.table, self._instance.name, self._version
-        # where there is no NULL at all, none can be a value that was not captured
+        # a column without a NULL in this page lacks no value
         nulls = [at for at, column in enumerate(values) if None in column] if self._before_images else []
         beside, found = self._beside_octets, list[Change]()
         for number, (before_at, at) in enumerate(pairs):

@@ -15,6 +15,7 @@ import pytest
 
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
+from tests.emulators.sqlserver.wire.test_kill import connect, run, spid
 
 ROWS = 3000
 LONG = "SELECT COUNT_BIG(*) FROM big a, big b, big c WHERE a.i + b.i + c.i < 0"
@@ -30,20 +31,6 @@ def server() -> Iterator[SqlServerEmulator]:
                 run(first, f"INSERT big (i) VALUES {', '.join(f'({i})' for i in range(begin, begin + 1000))}")
         yield running
     engine.close()
-
-
-def connect(server: SqlServerEmulator) -> Any:
-    return pytds.connect("127.0.0.1", "demo", "sa", "secret", port=server.port, autocommit=True)
-
-
-def run(connection: Any, sql: str) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall()) if cursor.description else []
-
-
-def spid(connection: Any) -> int:
-    return int(run(connection, "SELECT @@SPID")[0][0])
 
 
 def attention(connection: Any, sql: str, after: float) -> float:
