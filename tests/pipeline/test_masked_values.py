@@ -115,7 +115,7 @@ class Clinic:
         self._cursor = opened.enter_context(opened.enter_context(emulators.login.connect()).cursor())
         self.scratch = folder / "tmp"
         self.scratch.mkdir()
-        self.watch = Watch(self.scratch, "dstream-spark-*/spark/*/pyspark-*")
+        self.watch = Watch(self.scratch)
         self.config = folder / "dstream.hcl"
         self.ports = free_ports(2)
         self.config.write_text(
@@ -126,6 +126,7 @@ class Clinic:
             "SALT": SALT,
             "TMPDIR": str(self.scratch),
             "DSTREAM_LOG_LEVEL": "debug",
+            **self.watch.variables,
         }
         self.places: dict[str, bytes] = {}
         """Everything that was looked at, by where it was."""
@@ -262,6 +263,10 @@ def test_values_that_are_masked_or_left_out_are_found_nowhere(clinic: Clinic) ->
     clinic.keep("queue", clinic.look_at_queue())
     clinic.router.start()
     wait_until(lambda: len(clinic.dead_letters()) >= 4, "both too large and both without a weight are there")
+    wait_until(lambda: b"slices go there from now on" in clinic.ingester.log.read_bytes(), "Spark has started")
+    clinic.insert(15)
+    clinic.update(15)
+    wait_until(lambda: len(clinic.arrived(TOPIC)) == ROWS + 7, "changes that Spark's slices read are there as well")
     begin = clinic.execute("SELECT CONVERT(VARCHAR(22), MIN(start_lsn), 1) FROM cdc.change_tables")[0][0]
     clinic.look_at_processes()
     clinic.run(
@@ -276,10 +281,9 @@ def test_values_that_are_masked_or_left_out_are_found_nowhere(clinic: Clinic) ->
     assert (clinic.router.stop(), clinic.ingester.stop()) == (0, 0)
     clinic.places["log of the ingester"] = clinic.ingester.log.read_bytes()
     clinic.places["log of the router"] = clinic.router.log.read_bytes()
-    passed_by = clinic.watch.files(lambda name: "pyspark-" in name)
     places = {**clinic.places, **clinic.watch.files()}
 
-    numbers = [*range(1, ROWS + 1), 11, 12, 13, 14]
+    numbers = [*range(1, ROWS + 1), *range(11, 16)]
     planted = [value for number in numbers for value in (*hidden(number), *hidden(number, "-new"))]
     assert Search(planted).found(places) == []
     with_salt = {
@@ -292,6 +296,8 @@ def test_values_that_are_masked_or_left_out_are_found_nowhere(clinic: Clinic) ->
     assert shown == {"queue", "topic", "replayed", "dead"}, "the search sees what is not masked"
     sent = [content for place, content in places.items() if place.startswith("topic") and place.endswith(", body")]
     assert sum(b'"Read"' in body for body in sent) == ROWS + 1
-    assert sum(b'"before"' in body for body in sent) == 2, "of the update and the delete"
-    assert any(content for content in passed_by.values()), "files of PySpark's were seen"
+    assert sum(b'"before"' in body for body in sent) == 3, "of the updates and the delete"
+    passed_by = {name: content for name, content in clinic.watch.removed().items() if "pyspark-" in name}
+    assert any(passed_by.values()), "files of PySpark's were seen"
+    assert set(passed_by.values()) <= set(places.values()), "and they were searched"
     assert b"245" in clinic.places["dstream snapshot list"], "the server named a value"

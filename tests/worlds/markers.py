@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -60,50 +59,46 @@ class Search:
 
 
 class Watch:
-    """Every file that was ever seen below a folder, while it is watched. `quickly`: the folders in it, as a pattern, whose files are there for a
-    moment, as PySpark's are."""
+    """Every file that was ever seen below a folder, while it is watched. Files that are there for a moment, as PySpark's are, are seen if the
+    processes that remove them have `variables`: `removed/` then keeps a copy."""
 
-    def __init__(self, folder: Path, quickly: str) -> None:
-        self._folder, self._quickly = folder, quickly
-        self._seen: dict[tuple[str, int], bytes] = {}
-        self._quick: list[Path] = []
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._seen = folder, dict[tuple[str, int], bytes]()
+        self._removed = folder / "removed"
+        self._removed.mkdir()
+        self.variables = {
+            "PYTHONPATH": str(Path(__file__).with_name("keeping_removed")),
+            "KEEP_REMOVED": str(self._removed),
+        }
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         over = threading.Event()
-        threads = [
-            threading.Thread(target=self._repeat, args=(over, look, pause), daemon=True)
-            for look, pause in ((self._look_quickly, 0.001), (self._look_around, 0.5))
-        ]
-        for thread in threads:
-            thread.start()
+        thread = threading.Thread(target=self._repeat, args=(over,), daemon=True)
+        thread.start()
         try:
             yield
         finally:
             over.set()
-            for thread in threads:
-                thread.join()
+            thread.join()
 
-    def files(self, chosen: Callable[[str], bool] = lambda name: True) -> dict[str, bytes]:
-        return {f"{name} ({size} bytes)": content for (name, size), content in list(self._seen.items()) if chosen(name)}
+    def files(self) -> dict[str, bytes]:
+        """By path below the folder, and size."""
+        self._look()
+        return {f"{name} ({size} bytes)": content for (name, size), content in list(self._seen.items())}
 
-    def _repeat(self, over: threading.Event, look: Callable[[], None], pause: float) -> None:
-        while not over.wait(pause):
+    def removed(self) -> dict[str, bytes]:
+        """Copies of what the processes removed, by path and process."""
+        return {each.name: each.read_bytes() for each in self._removed.iterdir()}
+
+    def _repeat(self, over: threading.Event) -> None:
+        while not over.wait(0.5):
             with suppress(OSError):
-                look()
+                self._look()
 
-    def _look_quickly(self) -> None:
-        for folder in self._quick:
-            for entry in os.scandir(folder):
-                self._keep(Path(entry.path))
-
-    def _look_around(self) -> None:
-        self._quick = list(self._folder.glob(self._quickly))
+    def _look(self) -> None:
         for path in self._folder.rglob("*"):
-            self._keep(path)
-
-    def _keep(self, path: Path) -> None:
-        with suppress(OSError):
-            known = str(path.relative_to(self._folder)), path.stat().st_size
-            if known not in self._seen and path.is_file():
-                self._seen[known] = path.read_bytes()
+            with suppress(OSError):
+                known = str(path.relative_to(self._folder)), path.stat().st_size
+                if known not in self._seen and path.is_file():
+                    self._seen[known] = path.read_bytes()
