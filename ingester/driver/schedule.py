@@ -168,10 +168,10 @@ class Schedule:
         """The tables that are due, longest due first, and with them those that are due within the next `ahead` seconds.
 
         None while no table is due: looking at some of them early saves requests, and nothing is looked at late for it. Of the tables that rest
-        at most so many, and none together with others unless one has waited for long.
+        at most so many. Unless one of them has waited for long, none together with others, and none just before others are due.
         """
         taken = self._lively.take(now + ahead) if self._lively.first() <= now else []
-        if self._resting.first() <= (now - _WAITED if taken else now):
+        if self._resting.first() <= (now - _WAITED if taken or self._soon(now) else now):
             taken += self._resting.take(now + ahead, most if self._changing else _TOGETHER)
         for table in taken:
             self._looked[table] = now
@@ -212,9 +212,9 @@ class Schedule:
         return None if due_at == math.inf else due_at
 
     def wait(self, now: float, *, most: float) -> float:
-        """Seconds until the next table is due, at most `most`."""
-        due_at = self.next_due()
-        return most if due_at is None else min(most, max(0.0, due_at - now))
+        """Seconds until `take` may have a table, at most `most`."""
+        resting = self._resting.first() + (_WAITED if self._soon(now) else 0.0)
+        return min(most, max(0.0, min(self._lively.first(), resting) - now))
 
     def quiet(self, tables: Iterable[TableName], now: float) -> float:
         """For how many seconds no table that changes is kept waiting by a pass over `tables`. One whose changes are on their way is due soon
@@ -224,6 +224,10 @@ class Schedule:
         if any(table not in self._waiting for table in self._changing):
             return 0.0
         return self._lively.first() - now
+
+    def _soon(self, now: float) -> bool:
+        """Whether a table that changes is due before a pass over tables that rest would be over."""
+        return self._lively.first() - now < _PASS_SECONDS
 
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1

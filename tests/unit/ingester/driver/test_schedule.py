@@ -214,6 +214,30 @@ def test_a_table_that_changes_waits_for_no_table_that_rests() -> None:
     assert schedule.next_due() is None
 
 
+def test_no_pass_over_tables_that_rest_begins_just_before_one_that_changes_is_due() -> None:
+    """It took up to a twentieth of a second, and the change waited for its end."""
+    schedule, idle = busy_beside_idle(3)
+    schedule.hurry(idle[0], 4.96)
+    assert schedule.take(4.96, most=2) == []
+    assert schedule.wait(4.96, most=1) == pytest.approx(0.04)
+    assert schedule.take(5.0, most=2) == [PERSONS]
+    schedule.put(PERSONS, TableOutcome.CHANGED, now=5.0)
+    assert (schedule.wait(5.0, most=1), schedule.take(5.0, most=2)) == (0, idle[:2])
+
+
+def test_tables_that_rest_have_their_turn_however_soon_another_is_always_due() -> None:
+    schedule, idle = busy_beside_idle(1)
+    schedule.pace(PERSONS, Rhythm(0.02, 1.0), 4.0)
+    now = 4.0
+    while idle[0] not in (taken := schedule.take(now)):
+        for table in taken:
+            schedule.put(table, TableOutcome.CHANGED, now)
+        wait = schedule.wait(now, most=1.0)
+        assert wait > 0
+        now += wait
+    assert now == pytest.approx(4.9 + 0.2, abs=0.02)
+
+
 def test_tables_that_rest_are_looked_at_however_many_others_are_due() -> None:
     schedule, idle = busy_beside_idle(3)
     assert schedule.take(5.2, ahead=0.1, most=2) == [PERSONS, *idle[:2]]
