@@ -116,7 +116,7 @@ def latency(sides: tuple[Side, Side], chosen: argparse.Namespace, folder: Path) 
     """From commit to queue."""
 
     def one(side: Side) -> Figures:
-        found = program(side, folder, "bench.queue_latency", "--seconds", "15")
+        found = program(side, folder, "bench.queue_latency", "--seconds", "20")
         return {
             f"latency, {part}: {share}, ms": found[part][share] for part in ("own", "whole") for share in ("p50", "p99")
         }

@@ -51,8 +51,9 @@ _LONGEST: Final = "5s"
 _SCAN_EVERY: Final = 0.2
 _FOR_PLANS: Final = 30.0
 _SETTLED: Final = 5.0
-_WARM: Final = 3.0
-"""Seconds of changes at the beginning that are not counted: the worker opens its connections."""
+_WARM: Final = 6.0
+"""Seconds of changes at the beginning that are not counted: the table was idle, so it is polled after up to `_LONGEST`, and the worker opens its
+connections."""
 _PATIENCE: Final = 180.0
 _A_TABLE: Final = 0.3
 """Seconds of patience more."""
