@@ -34,12 +34,16 @@ class Executor(Protocol):
         """Whether the bundle still waits for an executor, as far as known, so that nothing of it has begun. Waits for nothing."""
         ...
 
+    def aside(self, number: int) -> bool:
+        """Whether the bundle runs where it takes none of the `slots`. Waits for nothing."""
+        ...
+
     def give_up(self, number: int) -> None:
         """End the bundle's work, wherever it runs. May take long or never return. Raises nothing."""
         ...
 
     def check(self) -> str | None:
-        """What keeps everything from running for now; None if nothing does. Waits for nothing.
+        """What keeps slices from running for now, or from coming back; None if nothing does. Waits for nothing.
 
         Raises PermanentError if nothing can run here any more.
         """

@@ -139,13 +139,13 @@ class Dispatcher:
     def start(self) -> None:
         """Give waiting slices to the free slots."""
         slots = self._executor.slots
-        while self._long and self._long_out < max(1, slots // 4) and self.running < slots:
+        while self._long and self._long_out < max(1, slots // 4) and self.occupied < slots:
             self._submit([self._long.pop(0)], backlog=False, long=True)
         quick, lone = bundles(
             self._quick,
             self._backlogs,
             slots=slots - self._long_out,
-            running=self.running - self._long_out,
+            running=self.occupied - self._long_out,
             running_backlogs=self._backlogs_out(),
             quick_next=self._quick_next,
         )
@@ -176,13 +176,18 @@ class Dispatcher:
     @property
     def room(self) -> int:
         """How many more backlogs could start now."""
-        slots, running = self._executor.slots - self._long_out, self.running - self._long_out
+        slots, running = self._executor.slots - self._long_out, self.occupied - self._long_out
         return backlog_room(slots, running, self._backlogs_out()) - len(self._backlogs)
 
     @property
     def running(self) -> int:
         """How many bundles are out."""
         return len(self._out)
+
+    @property
+    def occupied(self) -> int:
+        """How many slots they take."""
+        return len(self._in_slots())
 
     @property
     def begun(self) -> int:
@@ -200,7 +205,10 @@ class Dispatcher:
         self._threads.close()
 
     def _backlogs_out(self) -> int:
-        return sum(bundle.backlog for bundle in self._out.values())
+        return sum(bundle.backlog for bundle in self._in_slots())
+
+    def _in_slots(self) -> list[_Bundle]:
+        return [bundle for number, bundle in self._out.items() if not self._executor.aside(number)]
 
     @property
     def _long_out(self) -> int:

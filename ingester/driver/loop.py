@@ -169,7 +169,7 @@ class Loop:
             with self._stats.passing(), self._roster.portion.of(len(ready)):
                 self._pass(ready)
         self._dispatcher.start()
-        self._stats.occupied(self._dispatcher.running, self._executor.slots)
+        self._stats.occupied(self._dispatcher.occupied, self._executor.slots)
 
     def _reconfigure(
         self, changes: TableChanges, locks: Mapping[TableName, str], snapshots: SnapshotRules, shapes: Shapes

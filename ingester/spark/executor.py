@@ -155,6 +155,9 @@ class SparkExecutor:
     def waits(self, number: int) -> bool:
         return self._queued.waits(number)
 
+    def aside(self, number: int) -> bool:
+        return False
+
     def give_up(self, number: int) -> None:
         """Spark kills the Python worker within 3 s: it checks every 2 s, and then waits spark.python.task.killTimeout."""
         context = self._context

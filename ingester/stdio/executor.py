@@ -47,6 +47,9 @@ class ThreadExecutor:
         """A bundle whose line waits for its reader is not late, so it counts as waiting, too, unless the provider stops."""
         return not self._output.finishing and (number in self._queued or self._output.slow)
 
+    def aside(self, number: int) -> bool:
+        return False
+
     def give_up(self, number: int) -> None:
         """The slice that follows takes the table's turn: Output.claim."""
 

@@ -328,6 +328,9 @@ class ThreadExecutor:
         assert self.chunks is not None
         return self.chunks(todo)
 
+    def aside(self, number: int) -> bool:
+        return False
+
     def give_up(self, number: int) -> None:
         self.asked.append(f"give up {number}")
 

@@ -108,6 +108,9 @@ class HandOver:
             return spark.waits(number)
         return place is _Place.NOWHERE
 
+    def aside(self, number: int) -> bool:
+        return self._up and self._places.get(number) is _Place.FIRST
+
     def give_up(self, number: int) -> None:
         place, spark = self._places.get(number), self._there
         if place is _Place.FIRST:

@@ -266,6 +266,9 @@ class Life:
     def waits(self, number: int) -> bool:
         return False
 
+    def aside(self, number: int) -> bool:
+        return False
+
     def give_up(self, number: int) -> None:
         """It may run on: so it does."""
 

@@ -122,6 +122,7 @@ class Hanging:
         self.told: dict[int, Early] = {}
         self.begins: dict[int, Begins] = {}
         self.waiting = False
+        self.apart: set[int] = set()
         self.given_up: list[int] = []
         self.called, self.asked = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -133,6 +134,9 @@ class Hanging:
 
     def waits(self, number: int) -> bool:
         return self.waiting
+
+    def aside(self, number: int) -> bool:
+        return number in self.apart
 
     def give_up(self, number: int) -> None:
         self.given_up.append(number)
@@ -408,3 +412,22 @@ def test_a_signal_that_takes_longer_than_a_wait_does_not_make_it_endless() -> No
             assert dispatcher.results(timeout=0.3) == []
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_runs_aside_takes_no_slot_and_does_not_let_backlogs_take_all_of_them() -> None:
+    hung = Hung()
+    quick, backlog = hung.start(PERSONS), hung.start(ORDERS, backlog=True)
+    assert hung.dispatcher.room == 0
+    assert hung.dispatcher.occupied == 2
+    hung.executor.apart = {quick, backlog}
+    assert (hung.dispatcher.running, hung.dispatcher.occupied, hung.dispatcher.room) == (2, 0, 1)
+    third, fourth = (TableName("dbo", name) for name in ("Third", "Fourth"))
+    hung.dispatcher.add(replace(slices(1)[0], table=third), backlog=True)
+    hung.dispatcher.add(replace(slices(1)[0], table=fourth), backlog=True)
+    hung.dispatcher.start()
+    assert hung.dispatcher.occupied == 1, "one slot stays for the other tables"
+    hung.start(TableName("dbo", "Quick"))
+    assert (hung.dispatcher.running, hung.dispatcher.occupied) == (4, 2)
+    hung.dispatcher.close()
+    for end in hung.executor.end.values():
+        end.set()

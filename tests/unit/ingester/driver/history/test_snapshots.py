@@ -510,6 +510,9 @@ def test_a_pass_over_a_table_without_a_key_leaves_other_backlogs_their_slot() ->
         def waits(self, number: int) -> bool:
             return False
 
+        def aside(self, number: int) -> bool:
+            return False
+
     dispatcher = Dispatcher(cast(Executor, Held()), lambda todo: todo)
     todo = Slice(PERSONS, instance(), position(1), position(1), epoch=1, rows=1, seconds=1.0)
     for name in ("a", "b"):

@@ -84,6 +84,9 @@ class Spark:
     def waits(self, number: int) -> bool:
         return False
 
+    def aside(self, number: int) -> bool:
+        return False
+
     def give_up(self, number: int) -> None:
         self.did.append(f"give up {number}")
 
@@ -140,12 +143,14 @@ def test_until_spark_is_up_bundles_run_in_the_first_place_briefly_and_then_on_sp
     assert world.executor.check() is None
     begun = world.begin(1, TODO)
     until(lambda: world.first.ran)
+    assert not world.executor.aside(1), "there are no other slots yet"
     with capture_logs() as said:
         world.is_up()
     assert [(line["event"], line["slots"]) for line in said] == [("Spark has started, slices go there from now on", 7)]
     world.begin(2, TODO).join()
     assert world.first.did == [], "it still reads"
     assert not world.executor.waits(1)
+    assert [world.executor.aside(number) for number in (1, 2)] == [True, False]
     world.first.go.set()
     begun.join()
     assert world.pages() == [2, 1]
