@@ -179,7 +179,7 @@ class IngesterStats:
             self._unusable = f"the configuration file cannot be used: {refused.problems[0]} ({_CORRECT})"
 
     def executor(self, trouble: str | None) -> None:
-        """What keeps all slices from running; None: nothing does."""
+        """What keeps slices from running, or from coming back; None: nothing does."""
         self._executor = trouble
 
     def occupied(self, busy: int, slots: int) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,13 @@ from ingester.sqlserver.position import LogPosition, Lsn
 
 QUICK, HUNG, FATAL, SEEN = (TableName("dbo", name) for name in ("Quick", "Hung", "Fatal", "Seen"))
 _LSN = Lsn(bytes(10))
+_BEFORE = LogPosition.before(_LSN)
 _PATIENCE = 60.0
 
 
 def todo(table: TableName, lease: float = 600.0) -> Slice:
-    instance = CaptureInstance(table.table, table, LogPosition.before(_LSN), ())
-    ends = LogPosition.before(_LSN), LogPosition.end_of(_LSN)
+    instance = CaptureInstance(table.table, table, _BEFORE, ())
+    ends = _BEFORE, LogPosition.end_of(_LSN)
     return Slice(table, instance, *ends, epoch=1, rows=1, seconds=1, lease_seconds=lease)
 
 
@@ -88,23 +90,59 @@ def heard(dispatcher: Dispatcher, count: int) -> list[tuple[str, str | None]]:
     return [(result.table.table, result.trouble.value if result.trouble else None) for result in found]
 
 
+_SECOND = 0.05
+"""How long a second lasts for what is counted in them."""
+
+
+def frozen(child: Child) -> list[tuple[str, str | None]]:
+    """What becomes of slices of a process that stands still, and takes nothing from its pipe, which has no room for the first of them."""
+    dispatcher = Dispatcher(HandOver(child, never, threading.Event(), second=_SECOND), lambda slice: slice)
+    os.kill(child._pid, signal.SIGSTOP)
+    dispatcher.add(replace(todo(SEEN), instance=CaptureInstance("x" * 1_000_000, SEEN, _BEFORE, ())), backlog=True)
+    dispatcher.start()
+    dispatcher.add(todo(QUICK), backlog=False)
+    dispatcher.start()
+    return sorted(heard(dispatcher, 2), key=str)
+
+
+def slept(child: Child) -> list[tuple[str, str | None]] | str:
+    """What becomes of a process after it and the driver have stood still together for longer than an answer may take."""
+    executor = HandOver(child, never, threading.Event(), second=_SECOND)
+    dispatcher = Dispatcher(executor, lambda slice: slice)
+    time.sleep(4 * _SECOND)
+    subprocess.Popen(["bash", "-c", f"sleep {40 * _SECOND}; kill -CONT {os.getpid()}; kill -CONT {child._pid}"])
+    os.kill(child._pid, signal.SIGSTOP)
+    time.sleep(4 * _SECOND)  # for questions without an answer
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(4 * _SECOND)
+    if child.ended is not None:
+        return child.ended
+    dispatcher.add(todo(QUICK), backlog=False)
+    dispatcher.start()
+    found = heard(dispatcher, 1)
+    executor.close()
+    return found
+
+
 def gone(child: Child) -> bool:
     deadline = time.monotonic() + _PATIENCE
-    while child.ended is None and time.monotonic() < deadline:
+    while (here := Path(f"/proc/{child._pid}").exists() or child.ended is None) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return child.ended is not None and not Path(f"/proc/{child._pid}").exists()
+    return not here
 
 
 def main(folder: Path) -> None:
     stopping = folder / "stopping"
     held = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # as the JVM: it ends with its standard input
-    children = [forked(task, stopping) for _ in range(5)]
-    hangs, dies, ends, orphan, idle = children
+    children = [forked(task, stopping) for _ in range(7)]
+    hangs, dies, ends, orphan, idle, still, sleeps = children
     assert hangs is not None
     assert dies is not None
     assert ends is not None
     assert orphan is not None
     assert idle is not None
+    assert still is not None
+    assert sleeps is not None
     told: dict[str, Any] = {}
     dispatcher = Dispatcher(HandOver(hangs, never, threading.Event()), lambda slice: slice)
     dispatcher.add(todo(HUNG, -29.0), backlog=True)  # due back in a second
@@ -127,6 +165,8 @@ def main(folder: Path) -> None:
     gone(idle)
     told["idle"] = idle.ended
     waiting.close()
+    told["frozen"] = [frozen(still), gone(still), still.ended]
+    told["slept"] = slept(sleeps)
     ends.finish()
     ends.run([todo(SEEN)], number=1, early=lambda result: None)
     told["seen"] = json.loads((folder / "seen").read_text())

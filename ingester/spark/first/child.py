@@ -3,7 +3,7 @@
 It is forked while the driver has a single thread, because a fork of a process with threads may hang. Where nobody can say how many there
 are, none is forked, and the first slices wait for Spark. It opens its own connections, and closes the pipes and sockets that it inherits.
 It ends with the driver, however that ends: their pipe closes. A terminal's Ctrl-C and a service manager's signals are left to the driver.
-Decides nothing.
+Its main thread only takes orders, so it answers at any time whether it is there. Decides nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import atexit
 import gc
 import logging
 import os
+import pickle
 import queue
 import signal
 import stat
@@ -36,6 +37,9 @@ _THREADS = Path("/proc/self/task")
 _DESCRIPTORS = Path("/proc/self/fd")
 """Of this process. Elsewhere than on Linux nobody can say."""
 _KEPT = frozenset((0, 1, 2))
+_THERE = pickle.dumps(None)
+"""The question whether it is there. None is the answer, too."""
+_NOT_BACK = "a slice did not come back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +59,22 @@ class Child:
     def __init__(self, pid: int, orders: Connection, answers: Connection, stopping: Path) -> None:
         self._pid, self._stopping = pid, stopping
         self._orders, self._answers = orders, answers
-        self._sending, self._guard = threading.Lock(), threading.Lock()
+        self._guard = threading.Lock()
+        self._sent: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        """For a thread of its own, which may hang: a process that stands still empties no pipe."""
         self._out: dict[int, queue.SimpleQueue[tuple[Sequence[SliceResult], bool] | None]] = {}
-        self._killed = self._ending = self._gone = self._begun = False
+        self._ending = self._gone = self._begun = False
+        self._killed: str | None = None
+        self._asked = self._answered = 0
         self._status = 0
 
     @property
     def ended(self) -> str | None:
         """How it has ended; None while it lives. Known only after `watch` or `run`."""
+        if self._killed is not None:
+            return f"was ended, because {self._killed}"
         if not self._gone:
             return None
-        if self._killed:
-            return "was ended, because a slice did not come back"
         number = os.waitstatus_to_exitcode(self._status)
         return f"was killed (signal {-number})" if number < 0 else f"has ended with status {number}"
 
@@ -79,18 +87,18 @@ class Child:
             begun, self._begun = self._begun, True
         if not begun:
             threading.Thread(target=self._hear, name="first-slices", daemon=True).start()
+            threading.Thread(target=self._send, name="first-slices-sent", daemon=True).start()
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         """Its results. Raises WorkerLost when it dies first, and TransientError when it was killed. May never return, unless it is."""
         heard: queue.SimpleQueue[tuple[Sequence[SliceResult], bool] | None] = queue.SimpleQueue()
         with self._guard:
-            if self._gone:
+            if self.ended is not None:
                 raise self._lost()
             self._out[number] = heard
         self.watch()
         try:
-            with suppress(OSError), self._sending:  # one that is gone is heard of
-                self._orders.send((number, list(bundle)))
+            self._sent.put(pickle.dumps((number, list(bundle))))
             while (found := heard.get()) is not None:
                 results, ended = found
                 if ended:
@@ -102,6 +110,13 @@ class Child:
             with self._guard:
                 self._out.pop(number, None)
 
+    def ask(self) -> int:
+        """By one thread at a time."""
+        unanswered = self._asked - self._answered
+        self._asked += 1
+        self._sent.put(_THERE)
+        return unanswered
+
     def finish(self) -> None:
         """Let it begin no further page."""
         with suppress(OSError):  # the folder is gone with its owner
@@ -109,37 +124,50 @@ class Child:
 
     def end(self) -> None:
         """Let it end, now that it has nothing to do. A second call does nothing."""
-        with suppress(OSError), self._sending:
-            self._orders.close()
+        self._sent.put(None)
         timer = threading.Timer(_END_SECONDS, self.kill)
         timer.daemon = True
         timer.start()
         self.watch()
 
-    def kill(self) -> None:
+    def kill(self, why: str = _NOT_BACK) -> None:
         """End it now, and with it everything that runs there. Waits for nothing."""
         with self._guard:
             if not self._ending:  # afterwards the number may belong to another process
-                self._killed = True
+                self._killed = self._killed or why
                 with suppress(ProcessLookupError):
                     os.kill(self._pid, signal.SIGKILL)
+                for heard in self._out.values():  # its end may be long in coming: it may wait for a disk
+                    heard.put(None)
         self.watch()
 
     def _lost(self) -> TransientError:
-        if self._killed:  # which is no fault of the slices beside
+        if self._killed is not None:  # which is no fault of the slices beside
             return TransientError(
-                "reading before Spark has started: a slice did not come back, so its process was ended"
+                f"reading before Spark has started: the process for that was ended, because {self._killed}",
+                hint="its tables are read again once Spark has started; if this repeats, see whether SQL Server and Service Bus "
+                "answer, and whether memory runs out on this machine",
             )
         return WorkerLost(
             f"reading before Spark has started: the process for that {self.ended}",
             hint="its tables are read again once Spark has started; if this repeats, see whether memory runs out on this machine",
         )
 
+    def _send(self) -> None:
+        """Pass on what it is to do until it ends, in a thread of the driver."""
+        with suppress(OSError):  # one that is gone is heard of
+            while (order := self._sent.get()) is not None:
+                self._orders.send_bytes(order)
+        self._orders.close()
+
     def _hear(self) -> None:
         """Pass on its answers until it ends, in a thread of the driver."""
         with suppress(Exception):  # the end of the pipe, or of a message that it did not finish
             while True:
-                number, results, ended = self._answers.recv()
+                if (answer := self._answers.recv()) is None:
+                    self._answered += 1
+                    continue
+                number, results, ended = answer
                 with self._guard:
                     heard = self._out.get(number)
                 if heard is not None:
@@ -155,6 +183,7 @@ class Child:
             waiting = list(self._out.values())
         for heard in waiting:
             heard.put(None)
+        self._sent.put(None)
         self._answers.close()
 
 
@@ -235,5 +264,9 @@ def _answer(task: BundleTask, stopping: Path, taken: Connection, given: Connecti
 
     with suppress(EOFError, OSError):
         while True:
-            number, bundle = taken.recv()
+            if (order := taken.recv()) is None:
+                with sending:
+                    given.send(None)
+                continue
+            number, bundle = order
             threading.Thread(target=run, args=(number, bundle), daemon=True).start()

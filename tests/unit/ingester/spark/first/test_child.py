@@ -26,6 +26,12 @@ def test_its_slices_are_given_up_it_dies_alone_and_nothing_is_left_of_it(tmp_pat
     assert told["reaped"]
     assert told["idle"] == "was killed (signal 9)", "it was never given anything"
     assert told["ends"] == ["was ended, because a slice did not come back", "has ended with status 3"]
+    assert told["frozen"] == [
+        [["Quick", "transient"], ["Seen", "transient"]],
+        True,
+        "was ended, because it has not answered for 10 s",
+    ]
+    assert told["slept"] == [["Quick", None]], "nobody has waited for it"
     seen = told["seen"]
     assert seen["group"], "a terminal's Ctrl-C is the driver's"
     assert seen["signals"] == [True, True, True]

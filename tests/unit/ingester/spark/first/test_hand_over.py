@@ -40,10 +40,24 @@ class First:
         self.watched = False
         self.ran: list[Slice] = []
         self.did: list[str] = []
+        self.why: list[str] = []
         self.go = threading.Event()
+        self.killed = threading.Event()
+        self.hangs = False
+        self.unanswered = 0
+        self.asked = 0
+        self.early: list[Early] = []
+
+    def ask(self) -> int:
+        self.asked += 1
+        return self.unanswered
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         self.ran += bundle
+        self.early.append(early)
+        if self.hangs:
+            assert self.killed.wait(PATIENCE)
+            raise TransientError("its process was ended")
         assert self.go.wait(PATIENCE)
         if self.ended is not None:
             raise WorkerLost("it has died")
@@ -58,14 +72,19 @@ class First:
     def end(self) -> None:
         self.did.append("end")
 
-    def kill(self) -> None:
+    def kill(self, why: str = "") -> None:
         self.did.append("kill")
+        if why:
+            self.why.append(why)
+            self.ended = f"was ended, because {why}"
+        self.killed.set()
 
 
 class Spark:
     slots = 7
 
     def __init__(self) -> None:
+        self.says: str | None = "says Spark"
         self.outcome: Any = None
         self.answers = threading.Event()
         self.ran: list[Slice] = []
@@ -91,7 +110,7 @@ class Spark:
         self.did.append(f"give up {number}")
 
     def check(self) -> str | None:
-        return "says Spark"
+        return self.says
 
     def finish(self) -> None:
         self.did.append("finish")
@@ -105,9 +124,11 @@ class Spark:
 
 
 class World:
-    def __init__(self) -> None:
+    """`second`: how long a second lasts for what is counted in them."""
+
+    def __init__(self, *, second: float = 3600.0) -> None:
         self.first, self.spark, self.stop = First(), Spark(), threading.Event()
-        self.executor = HandOver(self.first, self.start, self.stop)
+        self.executor = HandOver(self.first, self.start, self.stop, second=second)
         self.results: list[Sequence[SliceResult] | Exception] = []
         until(lambda: self.executor._spark)
 
@@ -285,3 +306,133 @@ def test_a_first_place_that_dies_without_work_is_told_once_with_the_remedy() -> 
     assert line["why"] == "the process that read them meanwhile was killed (signal 9)"
     world.is_up()
     assert world.executor.check() == "says Spark"
+
+
+SHORT = 0.01
+
+
+def _says(executor: HandOver, words: str) -> Callable[[], bool]:
+    return lambda: words in (executor.check() or "")
+
+
+def test_a_first_place_that_does_not_answer_is_ended_before_spark_is_up() -> None:
+    world = World(second=SHORT)
+    world.first.hangs = True
+    begun = world.begin(1, TODO)
+    until(lambda: world.first.asked > 20)
+    assert world.first.did == [], "it answers"
+    world.first.unanswered = 10
+    begun.join(PATIENCE)
+    assert [type(found) for found in world.results] == [TransientError]
+    assert world.first.why == ["it has not answered for 10 s"]
+    with capture_logs() as said:
+        for _ in range(3):
+            assert "Spark has not started yet" in (world.executor.check() or "")
+    [line] = said
+    assert line["event"] == "tables wait until Spark has started"
+    assert line["why"] == "the process that read them meanwhile was ended, because it has not answered for 10 s"
+    assert "SIGSTOP" in line["hint"]
+    world.begin(2, TODO)
+    until(lambda: world.executor.waits(2))
+    world.is_up()
+    until(lambda: world.spark.ran)
+
+
+def test_what_hangs_when_spark_is_up_takes_no_slot_of_it_and_is_given_up_soon() -> None:
+    world = World(second=SHORT)
+    world.first.hangs = True
+    world.spark.says = None
+    begun = world.begin(1, TODO)
+    until(lambda: world.first.ran)
+    with capture_logs() as said:
+        world.is_up()
+        assert world.executor.aside(1) or world.first.did
+        world.begin(2, TODO).join(PATIENCE)
+        assert not world.executor.aside(2)
+        begun.join(PATIENCE)
+        assert world.executor.check() is None
+        assert world.executor.check() is None
+    assert world.first.why == ["slices were not back 16 s after Spark had started"]
+    [line] = [line for line in said if line["log_level"] == "error"]
+    assert line["event"] == "slices that had begun before Spark did not come back, given up"
+    assert "16 s" in line["why"]
+    assert "Service Bus and SQL Server" in line["hint"]
+    assert [type(found) for found in world.results if isinstance(found, Exception)] == [TransientError]
+    assert world.executor.check() is None
+
+
+def test_what_ends_in_time_after_spark_is_up_is_not_given_up() -> None:
+    world = World(second=SHORT)
+    begun = world.begin(1, TODO)
+    until(lambda: world.first.ran)
+    world.is_up()
+    world.first.go.set()
+    begun.join(PATIENCE)
+    asked = world.first.asked
+    threading.Event().wait(40 * SHORT)
+    assert world.first.did == ["end"]
+    assert world.first.asked <= asked + 1, "nobody asks one that ends"
+
+
+def test_tables_that_wait_for_a_first_place_that_hangs_are_told_of_with_cause_and_remedy_once_and_when_it_is_over() -> (
+    None
+):
+    world = World(second=SHORT)
+    begun = world.begin(1, replace(TODO, seconds=750))
+    with capture_logs() as said:
+        until(_says(world.executor, "has not answered for 1"))
+        told = world.executor.check()
+        for _ in range(5):
+            world.executor.check()
+        world.first.go.set()
+        begun.join(PATIENCE)
+        assert world.executor.check() is None
+    assert told is not None
+    assert told.startswith("Tables wait: the process that reads them until Spark has started has not answered for ")
+    assert "They are read on Spark soon after it has started. See whether SQL Server" in told
+    error, over = said
+    assert (error["log_level"], error["event"]) == (
+        "error",
+        "tables wait for the process that reads them until Spark has started",
+    )
+    assert error["why"] == "it has not answered for 11 s"
+    assert "memory" in error["hint"]
+    assert over["event"] == "the process that reads until Spark has started answers again"
+
+
+def test_tables_that_wait_are_told_of_also_when_spark_is_up_as_long_as_it_lasts() -> None:
+    world = World(second=0.05)
+    world.spark.says = None
+    world.first.hangs = True
+    begun = world.begin(1, TODO)
+    until(lambda: world.first.ran)
+    world.is_up()
+    until(_says(world.executor, "Tables wait: "))
+    assert "on Spark in some seconds" in (world.executor.check() or "")
+    world.spark.says = "nothing can run on Spark"
+    assert world.executor.check() == "nothing can run on Spark", "which matters more"
+    world.spark.says = None
+    begun.join(PATIENCE)
+    assert world.executor.check() is None
+
+
+def test_a_slice_in_the_first_place_is_given_up_by_the_time_that_it_has_there_not_by_its_setting() -> None:
+    world = World(second=SHORT)
+    world.first.hangs = True
+    begun = world.begin(1, replace(TODO, seconds=600))
+    begun.join(PATIENCE)
+    assert world.first.why == ["a slice did not come back within 151 s"]
+    assert 151 <= world.first.asked <= 153
+
+
+def test_a_bundle_whose_results_come_one_by_one_does_not_hang() -> None:
+    world = World(second=0.05)
+    begun = world.begin(1, *[TODO] * 30)
+    until(lambda: world.first.early)
+    for _ in range(29):
+        before = world.first.asked
+        until(lambda before=before: world.first.asked > before)  # type: ignore[misc]
+        world.first.early[0](SliceResult(TODO.table, None))
+        assert world.executor.check() is None
+    world.first.go.set()
+    begun.join(PATIENCE)
