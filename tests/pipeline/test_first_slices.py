@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.worlds.world import SPARK_UP, good, wait_until
 
 DATABASE = "demo"
 FOR_EVER = 100_000
+SOON = 20
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the first slices wait for Spark"),
@@ -123,6 +125,23 @@ def test_changes_are_sent_before_spark_is_there_and_a_death_at_the_hand_over_los
     os.kill(world.first(), signal.SIGKILL)
     world.go.write_text("run")
     wait_until(lambda: SPARK_UP in world.log(), "Spark has started")
+    world.rests()
+    assert world.verdict()
+    assert world.ingester.stop() == 0, world.log()
+
+
+def test_a_first_place_that_stands_still_holds_its_tables_until_spark_has_started_and_loses_and_doubles_nothing(
+    world: World,
+) -> None:
+    os.kill(world.first(), signal.SIGSTOP)
+    world.go.write_text("run")
+    wait_until(lambda: SPARK_UP in world.log(), "Spark has started")
+    sent, up = world.subscriber.counts(), time.monotonic()
+    wait_until(
+        lambda: all(world.subscriber.counts()[table] > sent[table] for table in TABLES), "Spark reads the tables"
+    )
+    assert time.monotonic() - up < SOON, world.log()
+    assert "it has not answered for 10 s" in world.log()
     world.rests()
     assert world.verdict()
     assert world.ingester.stop() == 0, world.log()
