@@ -8,6 +8,7 @@ from dataclasses import replace
 from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine.extension import TableFunction
 from emulators.sqlserver.engine.functions.properties import SERVER_NAME
+from emulators.sqlserver.engine.queries.first_result_set import first_result_set
 from emulators.sqlserver.engine.queries.log_stats import log_stats
 from emulators.sqlserver.engine.queries.refusals import refused_scalar_function, refused_table_function, refused_view
 from emulators.sqlserver.engine.queries.table_functions import built_in
@@ -176,6 +177,8 @@ class SessionNames:
             return HELP_COLLATIONS
         if (schema.lower(), name.lower()) == ("sys", "dm_db_log_stats"):
             return log_stats(self.session)
+        if (schema.lower(), name.lower()) == ("sys", "dm_exec_describe_first_result_set"):
+            return first_result_set(SessionNames(self.session))
         extension = self.session.engine.extension
         return None if extension is None else extension.table_function(database, schema, name)
 

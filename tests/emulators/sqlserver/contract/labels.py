@@ -104,6 +104,7 @@ ITEMS: Mapping[int, str] = {
     95: "Columns that a grouped query may not read: 8120, 8121, 8127",
     96: "A server that is not there: 7202",
     97: "A common table expression that reads itself needs UNION ALL: 252",
+    98: "sys.dm_exec_describe_first_result_set: what the columns of a SELECT are",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)
