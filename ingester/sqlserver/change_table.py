@@ -23,13 +23,15 @@ class ChangeTable(CaptureInstance):
     """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not have it.
 
     `shape`: of the change table when the columns were read, or of the source where that is all that may be seen.
-    `types_known`: whether the columns' types are those that will be read, or an error follows.
+    `types_known`: whether the columns' types are the change table's, or else the source's. `returned`: of types that the server was asked for,
+    what shows that they are still the same (pages/returned.py).
     """
 
     change_table: str
     has_command_id: bool = True
     shape: Shape | None = None
     types_known: bool = True
+    returned: str | None = None
 
     @property
     def rows_from(self) -> str:
@@ -47,6 +49,13 @@ def change_table(instance: CaptureInstance) -> ChangeTable:
     if not isinstance(instance, ChangeTable):
         raise TypeError(f"{type(instance).__name__} is not a capture instance of SQL Server")
     return instance
+
+
+def with_columns_of(instance: ChangeTable, known: ChangeTable) -> ChangeTable:
+    """`instance`, with what is known of its columns. Its table may have another name by now."""
+    return replace(
+        instance, columns=known.columns, shape=known.shape, types_known=known.types_known, returned=known.returned
+    )
 
 
 def of_one_table(instances: Iterable[ChangeTable]) -> tuple[ChangeTable, ...]:

@@ -18,13 +18,12 @@ from ingester.shape.versions import version_of
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.pages.at_once import converted_or_null
-from ingester.sqlserver.pages.doubtful_types import projection_of
 from ingester.sqlserver.pages.joined import MOST, Joined, read_as
 from ingester.sqlserver.pages.meter import widest
 from ingester.sqlserver.pages.place import mask_of
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Pair
 from ingester.sqlserver.position import LogPosition
-from ingester.sqlserver.values import LOB_TYPES, Convert, unchanged
+from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
 
 _OPERATIONS: Final = {int(operation): operation for operation in Operation}
 
@@ -51,7 +50,7 @@ class RowReader:
         self._columns = [
             column for column in instance.columns if columns is None or column.name in columns or column.key_ordinal
         ]
-        self.types = frozenset(column.type for column in self._columns if instance.types_known)
+        self.types = frozenset(column.type for column in self._columns)
         self.widest = widest(self._columns)
         self._names = [column.name for column in self._columns]
         self._unread = [column for column in instance.columns if column.name not in self._names]
@@ -75,8 +74,7 @@ class RowReader:
     def _select(self, *, decimals_as_numbers: bool) -> None:
         """Decide how each column is read: first those that are joined, beside a row's place as many as one value may have, and
         behind them the others. Raises PermanentError."""
-        known = self._instance.types_known
-        together = [index for index, column in enumerate(self._columns) if known and read_as(column) is not None]
+        together = [index for index, column in enumerate(self._columns) if read_as(column) is not None]
         for begin in range(0, len(together), MOST):
             some = together[begin : begin + MOST]
             columns = [self._columns[index] for index in some]
@@ -90,9 +88,7 @@ class RowReader:
         for index, column in enumerate(self._columns):
             if index in together:
                 continue
-            found = projection_of(
-                column.type, column.length, types_known=known, decimals_as_numbers=decimals_as_numbers
-            )
+            found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:
                 raise PermanentError(
                     f"reading {self._instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not support",

@@ -20,14 +20,14 @@ from ingester.source import (
     Stride,
     TableState,
 )
-from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table
+from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table, with_columns_of
 from ingester.sqlserver.connection import Connection, is_error, refuses_the_statement
 from ingester.sqlserver.counting.steps import step
 from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.pages.columns import Columns, gone
 from ingester.sqlserver.pages.committed import LocalTimes, of_rows, removed
-from ingester.sqlserver.pages.layouts import Layouts, refuse
 from ingester.sqlserver.pages.meter import PAGE_BYTES, Enough, Meter
 from ingester.sqlserver.pages.place import position_of, positions
 from ingester.sqlserver.pairing import BEFORE_UPDATE, Places, pair, refuse_ties
@@ -48,12 +48,11 @@ QueryMode = Literal["direct", "function"]
 _MOST_READERS = 64
 """How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
 
-_Readable = tuple[str, TableName, tuple[CapturedColumn, ...], bool, tuple[str, ...] | None, bool]
-"""What makes a reader: a capture instance, whether its types are known, the columns to read of it, and whether before
-images are read."""
+_Readable = tuple[str, TableName, tuple[CapturedColumn, ...], tuple[str, ...] | None, bool]
+"""What makes a reader: a capture instance, the columns to read of it, and whether before images are read."""
 
-_Answer = tuple[list[tuple[Any, ...]], LocalTimes, bytes | None, str | None, bool]
-"""Rows, commit times, the low watermark, the stamp of the columns, and whether that is all of the page."""
+_Answer = tuple[list[tuple[Any, ...]], LocalTimes, bytes | None, bool, bool]
+"""Rows, commit times, the low watermark, whether the columns are still the same, and whether that is all of the page."""
 
 _ATTEMPTS = 3
 """How often a page is read again because its table was altered meanwhile."""
@@ -83,11 +82,12 @@ class SqlServerSource:
         self._page_bytes = page_bytes
         self._times = CommitTimes(connection)
         self._places = Places() if places else None
-        self._layouts = Layouts()
+        self._columns = Columns(connection, by_function=self._by_function)
         self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[_Readable, RowReader] = {}
         self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
-        """By the instance in a query: the same after an ALTER that the driver's catalog does not have yet."""
+        """By the instance in a query: the same after an ALTER that the driver's catalog does not have yet, or with types that it does not
+        show."""
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -150,7 +150,7 @@ class SqlServerSource:
                     columns=tuple(columns.get(object_id, ())),
                     has_command_id=command_id_length is not None and not self._by_function,
                     shape=_shape(object_id if object_id in stamps else source_id, stamps),
-                    types_known=object_id in stamps and not self._by_function,
+                    types_known=object_id in stamps,
                     source=identity or "",
                     added=tuple(added.get(object_id, ())),
                 ),
@@ -191,7 +191,7 @@ class SqlServerSource:
             )
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):
-                raise self._gone(instance) from error
+                raise gone(instance) from error
             raise
         if not found:
             return None
@@ -203,27 +203,31 @@ class SqlServerSource:
             return self._page_of(query)
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):  # CDC was disabled between two of a page's questions
-                raise self._gone(query.instance) from error
+                raise gone(query.instance) from error
             raise
 
     def _page_of(self, query: PageQuery) -> Page:
         instance = change_table(query.instance)
+        place = instance.name, instance.shape
+        if place not in self._altered and not self._columns.are_certain(instance):
+            self._altered[place] = self._columns.as_returned(instance)
         for _ in range(_ATTEMPTS):
-            current = self._altered.get((instance.name, instance.shape), instance)
-            page = self._page(current, query)
+            known = self._altered.get(place)
+            page = self._page(instance if known is None else with_columns_of(instance, known), query)
             if page is not None:
                 return page
-            self._altered[instance.name, instance.shape] = self._as_it_is_now(instance)
+            self._altered[place] = self._as_it_is_now(instance)
         raise TransientError(f"reading {instance.table.key}: the columns of {instance.change_table} keep changing")
 
     def _as_it_is_now(self, instance: ChangeTable) -> ChangeTable:
         """`instance` with its change table's present columns. Raises TransientError if it no longer exists."""
         found = next((i for _, i in self._instances() or () if i.name == instance.name), None)
         if found is None or found.shape is None or instance.shape is None:
-            raise self._gone(instance)
+            raise gone(instance)
         if found.shape.object_id != instance.shape.object_id:  # a new one of the same name
-            raise self._gone(instance)
-        return replace(instance, columns=found.columns, shape=found.shape, types_known=found.types_known)
+            raise gone(instance)
+        now = with_columns_of(instance, found)
+        return now if self._columns.are_certain(now) else self._columns.as_returned(now)
 
     def _page(self, instance: ChangeTable, query: PageQuery) -> Page | None:
         """A page; None if the change table's columns differ from `instance`, so that values may be truncated or
@@ -242,18 +246,18 @@ class SqlServerSource:
             meter = Meter(self._page_bytes, look_ahead=self._by_function)
             narrow = reader.widest * limit <= self._page_bytes
             enough = None if narrow else meter.enough
-            found, told, lowest, seen, whole = self._asked(instance, wanted, query.part, enough)
+            found, told, lowest, unchanged, whole = self._asked(instance, wanted, query.part, enough)
         except DStreamError as error:
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
-            if refuses_the_statement(error) and self._was_altered(instance):
+            if refuses_the_statement(error) and self._altered_since(instance):
                 return None
             raise
-        refuse(self._layouts.different, reader.types)
+        self._columns.refuse_layouts(reader.types)
         low = self._watermark(instance, lowest)
         at = positions(found)  # first: a login that may not read rows may not see the stamp of their columns either
         committed = of_rows(at, told, self._times.utc(time for _, time in told))
-        if instance.shape is not None and seen != instance.shape.stamp:
+        if not unchanged:
             return None
         full = not whole or len(found) >= limit
         if removed(at, committed, low):
@@ -275,27 +279,25 @@ class SqlServerSource:
         end = of_changes[-1] if of_changes else None
         return Page(changes, end, full, LogPosition.before(low), instance.columns)
 
-    def _was_altered(self, instance: ChangeTable) -> bool:
+    def _altered_since(self, instance: ChangeTable) -> bool:
         """A column of another type may no longer be converted as the statement does: a datetime2 has more bytes than a time."""
-        if instance.shape is None:
-            return False
-        seen = self._layouts.stamp_of(self._connection.rows(self._layouts.question, _stamped(instance))[0])
-        return seen != instance.shape.stamp
+        return instance.shape is not None and not self._columns.still_are_those_of(instance)
 
     def _asked(self, instance: ChangeTable, wanted: RowsQuery, part: Part | None, enough: Enough | None) -> _Answer:
         """The rows of a page, and what is read behind them: their commit times before the low watermark, which shows whether
         cleanup removed any. `enough`: see Connection.rows_until."""
         text, parameters = self._page_text(wanted, part)
-        stamp, of_table = self._layouts.question, _stamped(instance)
-        sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], enough)
+        columns, of_columns = self._columns.question(instance)
+        sets, whole = self._connection.rows_until(f"{text};\n{columns}", [*parameters, *of_columns], enough)
         if whole:
-            *page, [[low]], [end] = sets
+            end = len(sets) - self._columns.sets_of(instance)
+            *page, [[low]] = sets[:end]
             found, times = page or ([], [])
-            return found, times, low, self._layouts.stamp_of(end), True
+            return found, times, low, self._columns.are_those_of(instance, sets[end:]), True
         found = sets[0]
-        seen = self._layouts.stamp_of(self._connection.rows(stamp, of_table)[0])
+        unchanged = self._columns.still_are_those_of(instance)
         told = self._told_of(replace(wanted, rows=len(found)), part)
-        return found, told, self._low(instance), seen, False
+        return found, told, self._low(instance), unchanged, False
 
     def _before(self, places: Places, instance: ChangeTable, after: LogPosition) -> int:
         """How many changes of the transaction of `after` are up to there."""
@@ -338,7 +340,7 @@ class SqlServerSource:
         if low is not None and not (watermark := Lsn(bytes(low))).unknown:
             return watermark
         known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
-        raise no_watermark(instance.name) if known else self._gone(instance)
+        raise no_watermark(instance.name) if known else gone(instance)
 
     def _purged(self, instance: ChangeTable, after: LogPosition, error: DStreamError) -> Page:
         """The page of a function's window that cleanup has passed: empty, with the low watermark. Raises PermanentError
@@ -348,17 +350,12 @@ class SqlServerSource:
             raise PermanentError(f"reading {instance.table.key}: {error.message}") from error
         return Page((), None, False, low)
 
-    def _gone(self, instance: CaptureInstance) -> TransientError:
-        return TransientError(
-            f"reading {instance.table.key}: capture instance {instance.name} no longer exists; DStream looks for its table again"
-        )
-
     def close(self) -> None:
         self._connection.close()
 
     def _reader(self, instance: ChangeTable, columns: tuple[str, ...] | None, *, before_images: bool) -> RowReader:
         # Without its start, which cleanup raises every day.
-        known = (instance.name, instance.table, instance.columns, instance.types_known, columns, before_images)
+        known = (instance.name, instance.table, instance.columns, columns, before_images)
         reader = self._readers.pop(known, None) or RowReader(
             instance, decimals_as_numbers=self._decimals_as_numbers, before_images=before_images, columns=columns
         )
@@ -388,8 +385,3 @@ def _captured(
 
 def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
     return Shape(object_id, stamps.get(object_id))
-
-
-def _stamped(instance: ChangeTable) -> tuple[object, ...]:
-    """The parameters of a page's last statement."""
-    return (instance.shape.object_id if instance.shape is not None else None,)

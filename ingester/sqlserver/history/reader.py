@@ -12,7 +12,6 @@ from common.errors import PermanentError
 from common.names import quote_name
 from ingester.history.rows import Row
 from ingester.source import CapturedColumn
-from ingester.sqlserver.pages.doubtful_types import projection_of
 from ingester.sqlserver.pages.layouts import refuse
 from ingester.sqlserver.sql.history.base_table import BaseColumn, SqlServerTable
 from ingester.sqlserver.sql.history.keys import known_form
@@ -91,13 +90,11 @@ def _as_read(captured: CapturedColumn, column: BaseColumn | None) -> CapturedCol
 class ChangedKeys:
     """Selects the key of a change table's rows, and makes of it what `BaseRowReader` makes of the table's."""
 
-    def __init__(
-        self, instance_columns: Sequence[tuple[str, str, int | None]], *, decimals_as_numbers: bool, types_known: bool
-    ) -> None:
-        """`instance_columns`: name, type and length of the key's columns, in key order. `types_known`: see ChangeTable."""
+    def __init__(self, instance_columns: Sequence[tuple[str, str, int | None]], *, decimals_as_numbers: bool) -> None:
+        """`instance_columns`: name, type and length of the key's columns, in key order."""
         found: list[tuple[str, Projection]] = []
         for name, sql_type, length in instance_columns:
-            how = projection_of(sql_type, length, types_known=types_known, decimals_as_numbers=decimals_as_numbers)
+            how = projection(sql_type, length, decimals_as_numbers=decimals_as_numbers)
             if how is None:
                 raise unsupported("a change table", name, sql_type)
             found.append((name, how))

@@ -118,11 +118,12 @@ class SqlServerRows:
                 f"reading {instance.table.key}: its capture instance {instance.name} has no key, so a snapshot of it cannot be exact",
                 hint="set snapshot.exact = false for the table, or capture it with its primary key or a unique index (@index_name)",
             )
-        reader = ChangedKeys(
-            [(c.name, c.type, c.length) for c in key],
-            decimals_as_numbers=self._decimals_as_numbers,
-            types_known=instance.types_known,
-        )
+        reader = ChangedKeys([(c.name, c.type, c.length) for c in key], decimals_as_numbers=self._decimals_as_numbers)
+        if not instance.types_known:
+            raise PermanentError(
+                f"reading {instance.table.key}: this login may not see the columns of its change table, so a snapshot of it cannot be exact",
+                hint=f"{READ_SCHEMA_CDC}, or set snapshot.exact = false for the table",
+            )
         begun = after(in_the_log(position), instance.has_command_id)
         with _errors_about(instance.table):
             if not self._passed.passed(moment):

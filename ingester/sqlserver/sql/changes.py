@@ -166,7 +166,7 @@ def function_pending(number: int, instance: str, start: LogPosition | None, rows
         f"SET @from = {first};\n"
         "IF ISNULL(@low, 0x00000000000000000000) = 0x00000000000000000000 SELECT @number AS number, -1 AS found\n"
         "ELSE IF @low <= @from AND @from <= @to\n"
-        f"IF EXISTS (SELECT 1 FROM {_function(instance)}(@from, @to, N'all') AS ct\n"
+        f"IF EXISTS (SELECT 1 FROM {function(instance)}(@from, @to, N'all') AS ct\n"
         f"WHERE {condition} OR {_NO_PLACE}) SELECT @number AS number, 1 AS found"
     ), (instance, last.value, number, *([] if start is None else [start.lsn.value]), *values)
 
@@ -292,7 +292,7 @@ def _first_of_function(query: RowsQuery, selected: str) -> Statement:
     begun, values = after(query.after, has_command_id=False)
     return (
         f"SELECT TOP ({P}) WITH TIES {selected}\n"
-        f"FROM {_function(query.table.name)}(@from, @to, N'all update old') AS ct\n"
+        f"FROM {function(query.table.name)}(@from, @to, N'all update old') AS ct\n"
         f"WHERE {begun}{images(query.before_images)} OR {_NO_PLACE}\n"
         f"ORDER BY {_BY_SEQVAL}"
     ), (query.rows, *values)
@@ -341,5 +341,5 @@ def images(before_images: bool) -> str:
     return "" if before_images else " AND ct.[__$operation] <> 3"
 
 
-def _function(capture_instance: str) -> str:
+def function(capture_instance: str) -> str:
     return f"[cdc].{quote_name('fn_cdc_get_all_changes_' + capture_instance)}"

@@ -8,7 +8,8 @@ https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-
 
 from __future__ import annotations
 
-from ingester.sqlserver.sql.changes import P
+from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.sql.changes import P, Statement, function
 
 _STAMP = """\
 CONVERT(varchar(23), MAX(o.modify_date), 121) + '/' + CONVERT(varchar(20), SUM(CAST(c.column_id AS bigint)
@@ -39,6 +40,24 @@ SELECT c.object_id, {_STAMP}
 FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
 WHERE c.object_id IN (SELECT ct.object_id FROM cdc.change_tables AS ct UNION ALL SELECT ct.source_object_id FROM cdc.change_tables AS ct)
 GROUP BY c.object_id"""
+
+
+def returned(instance: ChangeTable, *, by_function: bool) -> Statement:
+    """What the server returns of `instance`, column by column, or why it does not say.
+
+    It takes the right to read the rows, and none to see the catalog. Until the schema changes the rows have these types.
+    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-describe-first-result-set-transact-sql
+    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-describe-first-result-set-transact-sql (Remarks)
+    """
+    rows = f"{function(instance.name)}(0x, 0x, N'all')" if by_function else instance.rows_from
+    return _RETURNED, (f"SELECT * FROM {rows}",)
+
+
+_RETURNED = f"""\
+SELECT d.name, TYPE_NAME(CASE WHEN d.system_type_id = 240 THEN d.user_type_id ELSE d.system_type_id END) AS column_type,
+       d.max_length, d.precision, d.scale, d.error_number, d.error_message
+FROM sys.dm_exec_describe_first_result_set({P}, NULL, 0) AS d
+ORDER BY d.column_ordinal"""
 
 CAPTURED = """\
 SELECT cc.object_id, cc.column_name,

@@ -16,6 +16,7 @@ from common.names import TableName
 from emulators.sqlserver.engine.views.register import VIEWS
 from emulators.sqlserver.engine.views.viewing import Viewpoint
 from ingester.history.rows import Row, RowPage, RowsQuery
+from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import ROWS_FILTERED
 from ingester.sqlserver.history.rows import SqlServerRows
@@ -515,6 +516,15 @@ def test_without_a_key_nothing_says_what_changed(place: RowsPlace, name: str) ->
     table = place.table(name)
     with pytest.raises(PermanentError, match="has no key, so a snapshot of it cannot be exact"):
         place.rows.changed_since(table, table.instance.start, "2024-01-01T00:00:00.000")
+
+
+def test_keys_of_columns_that_the_login_does_not_see_are_not_guessed(place: RowsPlace, name: str) -> None:
+    place.make(name, "ID INT PRIMARY KEY")
+    seen = place.table(name)
+    assert isinstance(seen, SqlServerTable)
+    table = replace(seen, instance=replace(change_table(seen.instance), types_known=False))
+    with pytest.raises(PermanentError, match="may not see the columns of its change table"):
+        place.rows.changed_since(table, seen.instance.start, "2024-01-01T00:00:00.000")
 
 
 # rights

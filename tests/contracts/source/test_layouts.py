@@ -54,21 +54,21 @@ def turned(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 OPTIONS = pytest.mark.parametrize("place", [{}, {"page_bytes": 1}], ids=["whole", "a page that is cut"], indirect=True)
+MODES = pytest.mark.parametrize(
+    "place",
+    [{"query_mode": mode, "page_bytes": page_bytes} for mode in ("direct", "function") for page_bytes in (10**6, 1)],
+    ids=["direct", "direct, cut", "function", "function, cut"],
+    indirect=True,
+)
 
 
-@OPTIONS
+@MODES
 @pytest.mark.usefixtures("turned")
 def test_money_with_its_lowest_byte_first_stops_its_tables_and_no_others(place: Place) -> None:
     assert [change.data for change in place.read(table=NAMES)] == [{"ID": 1, "Name": "a"}]
     for _ in range(2):
         with pytest.raises(PermanentError, match=UNKNOWN.format("money")):
             place.read(table=PRICES)
-
-
-@pytest.mark.parametrize("place", [{"query_mode": "function"}], indirect=True)
-@pytest.mark.usefixtures("turned")
-def test_no_layout_matters_where_values_arrive_as_text(place: Place) -> None:
-    assert [change.data["Price"] for change in place.read(table=PRICES)] == ["2.5000", "3.5000", "4.5000"]
 
 
 @pytest.mark.usefixtures("turned")

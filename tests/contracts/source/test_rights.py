@@ -10,12 +10,13 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from common.errors import PermanentError
+from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.source import PageQuery, ProbeRequest
+from ingester.position import Position
+from ingester.source import CaptureInstance, PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.position import LogPosition, in_the_log
@@ -291,7 +292,7 @@ def _read_before_capture(place: Place, source: SqlServerSource, before: str, aft
         ("DATETIME", "SMALLDATETIME", "'2020-01-02T03:04:05.67'", "2020-01-02T03:04:05.670"),
         ("REAL", "FLOAT", "0.5", 0.5),
         ("FLOAT", "REAL", "0.1234567890123", 0.1234567890123),
-        ("INT", "NVARCHAR(20)", "-5", "-5"),
+        ("INT", "NVARCHAR(20)", "-5", -5),
         ("VARCHAR(60)", "DECIMAL(9, 2)", f"'{'a' * 60}'", "a" * 60),
         ("NVARCHAR(60)", "DATETIME2(7)", f"N'{'ž ' * 30}'", "ž " * 30),
         ("NVARCHAR(9)", "MONEY", "N'012'", "012"),
@@ -302,6 +303,15 @@ def _read_before_capture(place: Place, source: SqlServerSource, before: str, aft
             f"'{'0f' * 4}-0000-0000-0000-{'0' * 12}'",
             f"{'0F' * 4}-0000-0000-0000-{'0' * 12}",
         ),
+        ("MONEY", "NVARCHAR(30)", "1.2345", "1.2345"),
+        ("DATETIME", "NVARCHAR(30)", "'2020-01-02T03:04:05.67'", "2020-01-02T03:04:05.670"),
+        ("SMALLDATETIME", "VARCHAR(30)", "'2020-01-02T03:04:00'", "2020-01-02T03:04:00"),
+        ("FLOAT", "VARCHAR(30)", "1234567.891", 1234567.891),
+        ("REAL", "NVARCHAR(30)", "1234567.875", 1234567.9),
+        ("FLOAT", "DECIMAL(38, 20)", "0.12345678901234568", 0.12345678901234568),
+        ("BINARY(16)", "UNIQUEIDENTIFIER", "0x00112233445566778899AABBCCDDEEFF", "ABEiM0RVZneImaq7zN3u/w=="),
+        ("VARBINARY(9)", "VARCHAR(9)", "0x4142", "QUI="),
+        ("VARBINARY(9)", "NVARCHAR(9)", "0x410042", "QQBC"),
     ],
 )
 def test_a_login_that_does_not_see_the_change_table_reads_right_values_before_capture_has_come_to_an_alter(
@@ -325,3 +335,68 @@ def test_what_is_no_number_stays_text_with_decimals_as_numbers_too(
 ) -> None:
     place, source = reader((), mode="function", decimals_as_numbers=True)
     assert orjson.dumps(_read_before_capture(place, source, before, "DECIMAL(9, 2)", value)) == read
+
+
+def test_a_page_has_its_most_bytes_though_the_source_is_narrower_by_now(reader: Any) -> None:
+    """Not by the length that the source's column has: the change table has longer values until capture has come to the ALTER."""
+    place, source = reader((), mode="function", page_bytes=100_000)
+    place.execute("CREATE TABLE dbo.Altered (ID INT PRIMARY KEY, A NVARCHAR(MAX) NULL)")
+    place.enable(table="Altered")
+    for grant in _on_the_table("Altered"):
+        place.execute(f"GRANT {grant} TO {READER}")
+    for number in range(5):
+        place.execute(f"INSERT INTO dbo.Altered VALUES ({number}, REPLICATE(CAST(N'a' AS NVARCHAR(MAX)), 30000))")
+    place.scan()
+    place.execute("DELETE FROM dbo.Altered")
+    place.execute("ALTER TABLE dbo.Altered ALTER COLUMN A NVARCHAR(20) NULL")
+    instance, upto = _asked(source, "Altered")
+    page = source.page(PageQuery(instance, after=instance.start, upto=upto, rows=9))
+    assert (len(page.changes), page.full) == (2, True)
+
+
+def _asked(source: SqlServerSource, name: str) -> tuple[CaptureInstance, Position]:
+    table = TableName("dbo", name)
+    instance = source.states([table])[table].instances[0]
+    probe = source.probe([ProbeRequest(instance, None)])
+    assert probe.upto is not None
+    return instance, probe.upto
+
+
+@pytest.mark.parametrize("page_bytes", [1, 10**6], ids=["a page that is cut", "whole"])
+def test_values_are_read_as_what_capture_makes_of_them_once_it_has_come_to_the_alter(
+    reader: Any, monkeypatch: pytest.MonkeyPatch, page_bytes: int
+) -> None:
+    """Nothing that this login sees of the catalog changes then: what the function returns is asked behind each page."""
+    place, source = reader((), mode="function", page_bytes=page_bytes)
+    read = _read_before_capture(place, source, "INT", "NVARCHAR(20)", "5")
+    assert read == 5
+    instance, upto = _asked(source, "Altered")
+    rows_until = source._connection.rows_until
+    scans = iter([place.scan])
+
+    def altered_before_the_rows(*asked: Any) -> Any:
+        next(scans, lambda: None)()
+        return rows_until(*asked)
+
+    monkeypatch.setattr(source._connection, "rows_until", altered_before_the_rows)
+    page = source.page(PageQuery(instance, after=instance.start, upto=upto, rows=1))
+    assert [change.data["A"] for change in page.changes] == ["5"]
+    assert [column.declared for column in page.columns] == ["int", "nvarchar(20)"]
+
+
+def test_a_page_is_of_the_table_that_is_asked_for_after_one_of_its_former_name(reader: Any) -> None:
+    """What the server has said of a capture instance's types says nothing of its table's name."""
+    _, source = reader(FUNCTION, mode="function")
+    instance, upto = _asked(source, "Persons")
+    for name in (PERSONS, TableName("dbo", "People")):
+        asked = replace(instance, table=name)
+        (change,) = source.page(PageQuery(asked, after=instance.start, upto=upto, rows=9)).changes
+        assert change.table == name
+
+
+def test_cdc_that_is_switched_off_before_a_page_stops_nobody(reader: Any) -> None:
+    place, source = reader(FUNCTION, mode="function")
+    instance, upto = _asked(source, "Persons")
+    place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'")
+    with pytest.raises(TransientError, match="dbo_Persons no longer exists; DStream looks for its table again"):
+        source.page(PageQuery(instance, after=instance.start, upto=upto, rows=9))
