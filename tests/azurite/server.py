@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from tests.worlds.ports import free_port
+
 _HERE = Path(__file__).parent / ".cache"
 PROGRAM = "node_modules/azurite/dist/src/blob/main.js"
 OPTIONS = ("--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck")
@@ -39,8 +41,7 @@ class Azurite:
     """Runs while entered. Keeps nothing."""
 
     def __enter__(self) -> Self:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._process = subprocess.Popen(
             ["node", str(_HERE / PROGRAM), *OPTIONS, "--blobHost", "127.0.0.1", "--blobPort", str(self.port)],
             stdout=subprocess.DEVNULL,

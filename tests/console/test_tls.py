@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from desk.console.http.accepting import HANDSHAKE_SECONDS
 from tests.console.test_process import TOKEN, started
+from tests.worlds.ports import free_port
 
 
 def certified(folder: Path) -> tuple[Path, Path]:
@@ -47,11 +48,6 @@ def certified(folder: Path) -> tuple[Path, Path]:
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return folder / "tls.crt", folder / "tls.key"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def overview(port: int, trusted: Path, token: str | None) -> bytes:

@@ -11,8 +11,9 @@ from common.names import TableName
 from common.observability.health import HealthEndpoint
 from common.observability.health_settings import HealthSettings
 from dstream.demo.processes import Service
+from tests.worlds.ports import free_port
 from tests.worlds.stillness import HealthWatch, Heard, Life, Reign, Stillness, Word, logged, stillnesses
-from tests.worlds.world import free_port, wait_until
+from tests.worlds.world import wait_until
 
 ORDERS = TableName("dbo", "Orders")
 

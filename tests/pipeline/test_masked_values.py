@@ -7,7 +7,6 @@ a snapshot in chunks, one that fails on a value, a replay. Then everything that 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -25,6 +24,7 @@ from dstream.demo.processes import Service, environment
 from dstream.emulators import Emulators
 from tests.worlds.dump import tree
 from tests.worlds.markers import Search, Watch
+from tests.worlds.ports import free_ports
 from tests.worlds.world import wait_until
 
 DATABASE = "clinic"
@@ -227,12 +227,6 @@ class Clinic:
         for number, message in enumerate(messages):
             self.places[f"{where} {number}, body"] = b"".join(message.body)
             self.places[f"{where} {number}, all else"] = repr(message.raw_amqp_message).encode() + str(message).encode()
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as opened:
-        found = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in found]
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from dstream.demo.schema import create
 from dstream.emulators import Emulators
 from tests.pipeline.test_secrets import holding
 from tests.worlds.collector import collector
-from tests.worlds.standalone import CONF, SECRET, Cluster, children, free_port
+from tests.worlds.ports import free_port
+from tests.worlds.standalone import CONF, SECRET, Cluster, children
 from tests.worlds.story import story
 
 WAIT = 150.0

@@ -23,8 +23,9 @@ from dstream.demo.subscriber import Subscriber
 from dstream.demo.workload import Pace, Workload
 from dstream.emulators import Login
 from tests.worlds import dump
+from tests.worlds.ports import free_port
 from tests.worlds.stillness import Stillness, stillnesses
-from tests.worlds.world import CAPTURE_INTERVAL, DATABASE, PASSWORD, USER, Served, World, free_port, wait_until
+from tests.worlds.world import CAPTURE_INTERVAL, DATABASE, PASSWORD, USER, Served, World, wait_until
 
 _START_SECONDS = 60.0
 _EVERY = 0.5

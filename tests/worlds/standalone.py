@@ -15,17 +15,12 @@ from typing import Self
 import pyspark
 
 from ingester.spark.java import java_home
+from tests.worlds.ports import free_port
 
 _HOME = Path(pyspark.__file__).parent
 SECRET = "planted-cluster-secret"
 CONF = {"spark.authenticate.secret": SECRET, "spark.driver.host": "127.0.0.1"}
 """What a driver needs to be let in, and to be found without leaving the machine."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def daemon_command(name: str, arguments: Sequence[str], options: Sequence[str] = ()) -> list[str]:

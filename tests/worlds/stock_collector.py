@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.worlds.collector import Seen
+from tests.worlds.ports import free_port
 
 PROGRAM = Path(__file__).parent / "otelcol" / ".cache" / "collector"
 _CONFIG = """\
@@ -77,8 +78,7 @@ def _span(service: str, text: str) -> Seen:
 
 @contextmanager
 def stock_collector(folder: Path) -> Iterator[StockCollector]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config, out = folder / "collector.yaml", folder / "collector.out"
     config.write_text(_CONFIG.format(port=port))
     others = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -31,6 +30,7 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.worlds import dump
 from tests.worlds.dump import tree
+from tests.worlds.ports import free_port
 from tests.worlds.stillness import ROUTER, HealthWatch, Heard, Reign, Stillness, logged, stillnesses
 from tests.worlds.tcp_relay import TcpRelay
 from tests.worlds.tenures import tenures
@@ -322,12 +322,6 @@ def good(verdict: Verdict) -> bool:
     seen = {count: verdict.total(count) for count in ("lost", "duplicated", "out_of_order", "wrong")}
     assert seen == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 0}, "\n".join(examples)
     return verdict.total("committed") > 0
-
-
-def free_port() -> int:
-    """Nobody listened there a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = 120) -> None:

@@ -33,6 +33,7 @@ from common.servicebus.sender import ENVELOPE
 from emulators.servicebus.description import QueueDescription, TopicDescription
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
+from tests.worlds.ports import free_port
 
 
 class Clock:
@@ -347,9 +348,10 @@ def test_a_wrong_key_is_permanent_and_shows_no_secret(emulator: ServiceBusEmulat
 @pytest.mark.parametrize("proven", [False, True], ids=["by itself", "by another process"])
 def test_a_right_to_receive_that_is_refused_after_it_worked_is_asked_for_again(proven: bool) -> None:
     """A key that is changed and changed back, on the same port."""
-    with ServiceBusEmulator(keys={"worker": "a2V5"}) as emulator:
+    port = free_port()
+    with ServiceBusEmulator(port=port, keys={"worker": "a2V5"}) as emulator:
         emulator.admin.create("plain", QueueDescription())
-        bus, port = ServiceBus(read_address(emulator.connection_string), proven=proven), emulator.port
+        bus = ServiceBus(read_address(emulator.connection_string), proven=proven)
         receivers = bus.receivers("plain", sessions=False, prefetch=1)
         if not proven:
             opened(receivers).close()

@@ -21,6 +21,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from tests.conftest import PASSWORD, USER
+from tests.worlds.ports import free_port
 
 PERSONS = TableName("dbo", "Persons")
 
@@ -191,7 +192,7 @@ def test_a_server_that_is_away_is_transient(sqlserver: SqlServerEmulator) -> Non
 
 def test_a_lost_connection_is_opened_again_at_the_next_use() -> None:
     engine = build_engine(users={"sa": "pw-Long-1"})
-    first = SqlServerEmulator(engine)
+    first = SqlServerEmulator(engine, port=free_port())
     first.start()
     connection = Connection(SqlAddress("127.0.0.1", first.port, None, "master", "sa", SecretStr("pw-Long-1")))
     assert connection.rows("SELECT 1") == [(1,)]

@@ -24,6 +24,7 @@ from router.outputs.azure_event_hubs.pool import BUSY
 from router.outputs.azure_event_hubs.settings import EventHubsOutput
 from router.outputs.port import Stream
 from tests.outputs.contract.world import GENEROUS, Arrival, Recipe, World
+from tests.worlds.ports import free_port
 
 KEYS = {"RootManageSharedAccessKey": "the root's key", "Sender": "the sender's key", "Listener": "the listener's key"}
 RIGHTS = {"Sender": ["Send"], "Listener": ["Listen"]}
@@ -55,7 +56,7 @@ class HubsWorld(World):
     def __init__(self) -> None:
         super().__init__()
         self._data = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-        self._port = 0
+        self._port = free_port()
         self._emulator: EventHubsEmulator | None = None
 
     @property
@@ -70,7 +71,6 @@ class HubsWorld(World):
     def start(self) -> None:
         self._emulator = EventHubsEmulator(port=self._port, keys=KEYS, rights=RIGHTS, data=self._data)
         self._emulator.start()
-        self._port = self._emulator.port
 
     def stop(self) -> None:
         emulator, self._emulator = self._emulator, None

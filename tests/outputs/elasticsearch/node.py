@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.worlds.world import free_port
+from tests.worlds.ports import free_port
 
 FETCHED = Path(__file__).with_name(".cache")
 """Where `make opensearch` puts the jars, and the compiled Node.java."""

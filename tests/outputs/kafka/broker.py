@@ -6,7 +6,6 @@ Clients of the tests sign in at one listener, over an address of the test's choi
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+
+from tests.worlds.ports import free_ports
 
 CACHE = Path(__file__).parent / ".cache"
 READY = 150.0
@@ -51,7 +52,7 @@ class Broker:
 
     def __init__(self, folder: Path, users: Mapping[str, str], config: Mapping[str, str] | None = None) -> None:
         self._folder, self._users, self._config = folder, users, dict(config or {})
-        self.port, self._own, self._controller = _free(3)
+        self.port, self._own, self._controller = free_ports(3)
         self.advertised = self.port
         """The port at which its clients are told that it is."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -186,11 +187,3 @@ def _of_partition(consumer: Consumer, begin: TopicPartition) -> Sequence[Message
         elif error.name() == "_PARTITION_EOF":
             return found
     raise AssertionError(f"the end of {begin.topic} was not reached")
-
-
-def _free(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports

@@ -8,11 +8,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.worlds.ports import free_port
 
 _FETCHED = Path(__file__).parent / ".cache" / "usr" / "sbin" / "nats-server"
 _STARTING = 30.0
@@ -30,8 +31,7 @@ class NatsServer:
     """`settings`: of its configuration, beside the address and the store."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        with closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._program = program()
         self._config = folder / "nats.conf"
         self._log = folder / "nats.log"

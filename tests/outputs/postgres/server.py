@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from typing import Any, Self
 
 import psycopg
 import pytest
+
+from tests.worlds.ports import free_port
 
 CACHE = Path(__file__).parent / ".cache"
 """Where `make postgresql` unpacks Debian's package, if the machine has none."""
@@ -35,12 +36,6 @@ def programs() -> Path:
         for each in sorted(root.glob("*/bin/initdb"), key=lambda path: path.parts[-3], reverse=True):
             return each.parent
     pytest.skip("PostgreSQL is not installed here: `make postgresql`, or apt install postgresql")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class PostgresServer:

@@ -16,8 +16,9 @@ from common.errors import EntityUnavailable, TransientError
 from emulators.certificates import LOCAL, _make_authority, _make_certificate
 from router.outputs.postgres.output import PostgresOutput
 from tests.outputs.postgres.feed import Feed, stream
-from tests.outputs.postgres.server import PASSWORD, PostgresServer, free_port
+from tests.outputs.postgres.server import PASSWORD, PostgresServer
 from tests.outputs.postgres.world import PostgresWorld, settings
+from tests.worlds.ports import free_port
 
 COLUMNS = [("ID", "int", 1)]
 

@@ -24,6 +24,7 @@ from router.outputs.webhook.output import WebhookOutput
 from router.outputs.webhook.settings import WebhookSettings
 from tests.outputs.contract.delivery import MERCY, deliver
 from tests.outputs.contract.world import change
+from tests.worlds.ports import free_port
 
 PAGE = Path(__file__).parents[3] / "docs" / "outputs" / "webhook.md"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -34,8 +35,7 @@ def receiver(tmp_path: Path) -> Iterator[int]:
     """Its port."""
     found = re.search(r"<!-- a receiver: begin -->\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port: int = free.getsockname()[1]
+    port = free_port()
     environment = {**os.environ, "SIGNING_SECRET": SECRET, "PORT": str(port)}
     process = subprocess.Popen(
         [sys.executable, "-c", found[1]], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import pickle
-import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -52,6 +51,7 @@ from router.tally import (
     Held,
     Tally,
 )
+from tests.worlds.ports import free_port
 
 
 class Clock:
@@ -514,9 +514,7 @@ def test_a_process_tells_its_own_memory() -> None:
 
 
 def test_the_endpoint_tells_all_three(tally: Tally) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     tally.count_dead_letter("UnknownDestination")
 
     def ask(path: str) -> tuple[int, str]:

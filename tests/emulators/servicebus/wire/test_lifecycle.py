@@ -19,6 +19,7 @@ from emulators.certificates import TlsSettings
 from emulators.servicebus.amqp_server import AmqpServer
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
+from tests.worlds.ports import free_port
 
 from .leaks import leaks
 
@@ -42,10 +43,7 @@ def test_stopping_what_never_started_leaves_nothing_behind(tls: TlsSettings) -> 
 @pytest.mark.parametrize("taken", PORTS)
 def test_a_port_in_use_is_told_and_frees_the_others(tls: TlsSettings, taken: str) -> None:
     with ServiceBusEmulator(tls=tls) as first:
-        free: dict[str, Any] = {}
-        for name in PORTS:
-            with socket.create_server(("127.0.0.1", 0)) as probe:
-                free[name] = probe.getsockname()[1]
+        free: dict[str, Any] = {name: free_port() for name in PORTS}
 
         def start_second() -> None:
             with pytest.raises(OSError, match="in use"):

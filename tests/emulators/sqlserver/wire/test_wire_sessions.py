@@ -27,6 +27,7 @@ from emulators.sqlserver.results import (
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
+from tests.worlds.ports import free_port
 
 INT = SqlType("int")
 DRIVERS = ["pymssql", "pytds"]
@@ -383,9 +384,9 @@ def test_a_client_killed_in_the_middle_of_a_result_has_its_session_closed(
 
 def test_stopping_ends_connections_and_frees_the_port(engine: ScriptedEngine) -> None:
     before = threading.active_count()
-    server = SqlServerEmulator(engine)
+    port = free_port()
+    server = SqlServerEmulator(engine, port=port)
     server.start()
-    port = server.port
     connection = connect("pymssql", server)
     server.stop()
     server.stop()

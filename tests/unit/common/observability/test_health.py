@@ -14,6 +14,7 @@ from common.errors import PermanentError
 from common.observability.health import MOST_AT_ONCE, HealthEndpoint
 from common.observability.health_settings import HealthSettings
 from common.observability.metrics import Metric
+from tests.worlds.ports import free_port
 
 UP = Metric("dstream_test_up", "gauge", "Whether it is.")
 
@@ -52,12 +53,6 @@ class Stage:
 
 def settings(port: int, host: str = "127.0.0.1") -> HealthSettings:
     return HealthSettings(port=port, host=host)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -25,14 +25,9 @@ from ingester.watch.metrics import samples as ingester_samples
 from ingester.watch.stats import IngesterStats, Standing
 from router.metrics import samples as router_samples
 from router.tally import Tally
+from tests.worlds.ports import free_port
 
 A, B = TableName("dbo", "A"), TableName("dbo", "B")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _look(*ports: int) -> list[object]:
@@ -51,7 +46,7 @@ def test_an_ingester_and_a_router_say_what_they_are_and_how_they_are() -> None:
     stats.occupied(2, 8)
     tally = Tally()
     tally.filled({"queue ingest": 0.25}, {"active": 3})
-    ingester, router = _free_port(), _free_port()
+    ingester, router = free_port(), free_port()
     with (
         HealthEndpoint(
             HealthSettings(host="127.0.0.1", port=ingester),
@@ -81,17 +76,17 @@ def test_an_ingester_and_a_router_say_what_they_are_and_how_they_are() -> None:
 
 
 def test_nobody_there_is_a_process_that_is_not_reached() -> None:
-    url = f"http://127.0.0.1:{_free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     [named] = Scraper([url], {url: "router"}).look([])
     assert (named.process.stage, named.process.reached) == ("router", False)
-    [found] = Scraper([f"http://127.0.0.1:{_free_port()}"]).look([])
+    [found] = Scraper([f"http://127.0.0.1:{free_port()}"]).look([])
     assert (found.process.reached, found.process.stage) == (False, "unknown")
     assert "Connection refused" in (found.process.text or "")
 
 
 def test_a_start_looks_like_one_for_some_minutes_and_a_death_does_not() -> None:
     now = [0.0]
-    port, stats = _free_port(), IngesterStats([A])
+    port, stats = free_port(), IngesterStats([A])
     scraper = Scraper([f"127.0.0.1:{port}"], {f"127.0.0.1:{port}": "ingester"}, clock=lambda: SteadyTime(now[0]))
 
     def starting() -> bool:
@@ -169,7 +164,7 @@ def test_every_address_of_a_name_is_a_process(monkeypatch: pytest.MonkeyPatch) -
         return [(socket.AF_INET, None, 6, "", (address, port)) for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    port = _free_port()
+    port = free_port()
     assert fetching.targets_of("routers", port) == [
         Target("routers", "127.0.0.1", port),
         Target("routers", "127.0.0.2", port),

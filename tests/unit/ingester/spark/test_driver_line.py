@@ -23,6 +23,7 @@ from ingester.spark.reach import Reach
 from ingester.spark.seal import Seal
 from ingester.sqlserver.position import LogPosition
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
+from tests.worlds.ports import free_port
 
 
 def nothing() -> None:
@@ -68,9 +69,7 @@ def test_whoever_has_not_the_key_is_not_heard_and_nothing_of_it_is_loaded() -> N
 
 
 def nobody() -> Driver:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return Driver("127.0.0.1", probe.getsockname()[1], Seal.new_key(), 1)
+    return Driver("127.0.0.1", free_port(), Seal.new_key(), 1)
 
 
 def test_a_driver_that_cannot_be_reached_is_left_alone_for_a_minute_and_told_of_once() -> None:
