@@ -60,7 +60,7 @@ def piece() -> dict[int, Record]:
 
 
 def given(link: Link, batch: Batch) -> str:
-    fault = link.give("t", piece(), batch, time.monotonic() + 5)
+    fault = link.give("t", piece(), batch, time.monotonic() + 60)
     return "all" if fault is None else "ended by another" if fault.is_consequence else fault.name
 
 
@@ -72,13 +72,16 @@ def test_nothing_is_given_behind_a_purge_nor_to_a_producer_that_is_closed() -> N
     def at(count: int) -> None:
         if count == 3:
             ends.start()
-            time.sleep(0.1)
+            deadline = time.monotonic() + 60
+            while not link._ending:
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
 
     producer.at_produce = at
     assert link.begin(batch)
 
     assert given(link, batch) == "ended by another"
-    ends.join(5)
+    ends.join(60)
 
     assert "purge" in producer.calls
     assert "produce" not in producer.calls[producer.calls.index("purge") :]
@@ -122,5 +125,5 @@ def test_a_cut_ends_batches_on_a_link_that_is_being_given_up_too() -> None:
 
     assert slow.was_cut
     assert later.was_cut
-    doubts.join(5)
+    doubts.join(60)
     assert not doubts.is_alive()
