@@ -187,11 +187,12 @@ def test_a_token_that_is_still_good_bridges_a_service_that_hangs(monkeypatch: py
     """Azure's clients ask for the next token minutes before theirs runs out, and would drop their request without one."""
     release = threading.Event()
     clock = Clock()
-    identity = Identity(seconds=0.01, clock=clock)
+    identity = Identity(seconds=60, clock=clock)
     monkeypatch.setattr(
         StandIn, "get_token", lambda self, *scopes, **options: AccessToken(SECRET, int(clock.now) + 200)
     )
     last = identity.get_token("scope")
+    identity._seconds = 0.01
     monkeypatch.setattr(StandIn, "get_token", lambda self, *scopes, **options: release.wait(60))
     try:
         assert identity.get_token("scope") is last
