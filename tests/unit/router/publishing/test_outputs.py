@@ -95,6 +95,9 @@ def settings() -> RouterSettings:
 
 @dataclass
 class World:
+    """`within`: seconds that a start waits for an output once another works."""
+
+    within: float = 60.0
     shelves: dict[str, Shelf] = field(default_factory=lambda: {"default": Shelf(), "stream": Shelf()})
     stop: threading.Event = field(default_factory=threading.Event)
     tally: Tally = field(default_factory=Tally)
@@ -106,7 +109,7 @@ class World:
             self.tally,
             self.stop,
             make=lambda output: self.shelves[output.name],
-            within=0.2,
+            within=self.within,
             again=Backoff(first=0.01, longest=0.01),
         )
 
@@ -180,13 +183,15 @@ def test_one_that_is_away_holds_up_itself_alone_until_it_is_back(world: World) -
     assert world.shelves["stream"].broker.entity("dbo.persons").bodies == [b"{}"]
 
 
-def test_one_without_an_answer_holds_up_the_start_for_a_time_only(world: World) -> None:
+def test_one_without_an_answer_holds_up_the_start_for_a_time_only() -> None:
+    world = World(within=0.2)
     held = world.shelves["stream"].held = threading.Event()
     with capture_logs() as logs:
         world.outputs.open(world.stop)
         assert [line["event"] for line in logs if line["event"].startswith("output")] == ["output unavailable"]
         held.set()
         eventually(lambda: any(line["event"] == "output available again" for line in logs))
+    world.stop.set()
 
 
 def test_a_stop_ends_a_start_that_waits(world: World) -> None:
