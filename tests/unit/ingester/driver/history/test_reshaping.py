@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,6 +40,8 @@ class Edited:
         self.table, self.waits = table, waits
         self.begun: list[Slice] = []
         self.counted = self.over = False
+        self.tried: Callable[[], bool] = lambda: True
+        """Whether the loop has tried what it is to try while the chunk is out; `waits` begins then."""
         self.it.chunks.next = [self.edited, *[self.noted] * 20]
 
     def noted(self, todo: Slice) -> SliceResult | None:
@@ -52,6 +55,9 @@ class Edited:
         rules = SnapshotRules({PERSONS: TableRules()}, 10, None)
         self.it.loop.reconfigure(changes, {}, rules, {self.table: MASKED})
         assert todo.chunk is not None
+        tried_by = time.monotonic() + 60
+        while not self.tried() and time.monotonic() < tried_by:
+            time.sleep(0.01)
         until = time.monotonic() + self.waits
         while not self.counted and time.monotonic() < until:
             self.counted = self.it.snapshots.stored[self.name].round != todo.chunk.round
@@ -108,6 +114,7 @@ def test_a_round_that_this_ingester_can_no_longer_end_is_left_alone(
         return begin(*args)
 
     monkeypatch.setattr(edited.it.snapshots, "begin", fails)
+    edited.tried = lambda: bool(asked)
     edited.it.run(60)
     assert asked == [error], "once, and not again and again"
     assert sorted(reads(edited.it)) == list(range(1, 26))
