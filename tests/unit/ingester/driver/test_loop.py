@@ -1058,13 +1058,19 @@ def test_locks_that_were_taken_and_not_claimed_are_left_to_others_when_the_datab
 def test_a_table_whose_slice_is_under_way_keeps_its_lock_though_the_driver_lost_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0)
     world = World(shared=True)
     world.at(3, lambda: world.commit(2))
-    ended = threading.Event()
+    reading, ended = threading.Event(), threading.Event()
+
+    def wait_seconds(loop: Loop) -> float:
+        """The clock of this world waits for no thread: it is to stand until the slice is under way."""
+        return 0.02 if loop._dispatcher.running and not reading.is_set() else 0.0
+
+    monkeypatch.setattr(Loop, "_wait_seconds", wait_seconds)
 
     def slow() -> None:
         world.source.after_page, world.source.away = None, AWAY
+        reading.set()
         assert ended.wait(60)
 
     world.source.after_page = slow
