@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def impatient() -> Iterator[Running]:
 
 def connected(console: Running) -> socket.socket:
     found = socket.create_connection(("127.0.0.1", console.port), 5)
-    found.settimeout(8)
+    found.settimeout(60)
     return found
 
 
@@ -57,7 +58,7 @@ def ended_after(link: socket.socket) -> float:
 
 def test_a_client_that_says_nothing_is_let_go(impatient: Running) -> None:
     with connected(impatient) as link:
-        assert ended_after(link) < 5
+        assert ended_after(link) < 30
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -70,10 +71,10 @@ def test_a_client_that_never_ends_its_head_is_let_go(impatient: Running, again: 
         link.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         began = time.monotonic()
         with contextlib.suppress(ConnectionError):
-            while time.monotonic() - began < 5:
+            while time.monotonic() - began < 30:
                 time.sleep(0.1)
                 link.sendall(b"X: y\r\n")
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 30
 
 
 def test_a_client_that_does_not_read_is_let_go(impatient: Running) -> None:
@@ -82,10 +83,14 @@ def test_a_client_that_does_not_read_is_let_go(impatient: Running) -> None:
         with contextlib.suppress(OSError):
             for _ in range(20):
                 link.sendall(b"GET /api/v1/tables?most=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        until = time.monotonic() + 8
-        while time.monotonic() < until and _connections(impatient) > 1:  # the fixture's own client may be there
-            time.sleep(0.1)
-        assert _connections(impatient) <= 1
+        _until(lambda: _connections(impatient) <= 1)  # the fixture's own client may be there
+
+
+def _until(right: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not right():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def _connections(console: Running) -> int:
@@ -94,14 +99,19 @@ def _connections(console: Running) -> int:
     return sum(line[1].endswith(f":{console.port:04X}") and line[3] == "01" for line in lines)
 
 
-def test_no_more_connections_are_kept_than_can_be(impatient: Running) -> None:
-    links = [connected(impatient) for _ in range(40)]
-    time.sleep(0.2)
-    assert _connections(impatient) <= 31
-    for link in links:
-        link.close()
-    time.sleep(0.3)
-    assert impatient.get("session").status_code == 200
+class Few(GuardedProtocol):
+    head_seconds = 600
+    most_connections = 30
+
+
+def test_no_more_connections_are_kept_than_can_be() -> None:
+    with running(protocol=Few) as console:
+        links = [connected(console) for _ in range(40)]
+        _until(lambda: _connections(console) <= 31)
+        for link in links:
+            link.close()
+        _until(lambda: _connections(console) <= 1)
+        assert console.get("session").status_code == 200
 
 
 class Small(GuardedProtocol):
@@ -192,7 +202,7 @@ class Slow:
 
     def moves(self, name: str | None, most: int) -> list[Move]:
         self.asked += 1
-        if not self.go.wait(20):
+        if not self.go.wait(120):
             raise TransientError("nobody let it")
         return []
 
@@ -210,7 +220,7 @@ def slow(within: float) -> Iterator[tuple[Running, Slow]]:
 
 
 def test_a_slow_store_keeps_few_threads_and_no_other_part_waiting() -> None:
-    with slow(within=15) as (console, store), ThreadPoolExecutor(40) as pool:
+    with slow(within=60) as (console, store), ThreadPoolExecutor(40) as pool:
         asked = [pool.submit(console.get, "offsets/moves") for _ in range(40)]
         refused = [each.result() for each in asked_until(asked, 32)]
         assert {each.status_code for each in refused} == {503}
@@ -220,13 +230,13 @@ def test_a_slow_store_keeps_few_threads_and_no_other_part_waiting() -> None:
         began = time.monotonic()
         assert console.get("overview").status_code == 200
         assert console.get("configuration").status_code == 200
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
         store.go.set()
         assert sorted({each.result().status_code for each in asked}) == [200, 503]
 
 
 def asked_until(asked: list[Any], count: int) -> list[Any]:
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         done = [each for each in asked if each.done()]
         if len(done) >= count:
@@ -251,7 +261,7 @@ class Writing(Slow):
 
     def pause(self, name: str, order: Any, actor: Any) -> Any:
         self.asked += 1
-        assert self.go.wait(20)
+        assert self.go.wait(120)
         if given_up():
             raise Conflict("it took too long")
         return self.inner.pause(name, order, actor)
@@ -260,7 +270,7 @@ class Writing(Slow):
 def test_an_overdue_change_is_not_made_and_the_audit_log_says_so() -> None:
     desk = lively_desk()
     store: Any = Writing(desk.tables)
-    calls = Calls({**BOUNDS, "tables": Bounds(threads=1, waiting=5, within=0.5)})
+    calls = Calls({**BOUNDS, "tables": Bounds(threads=1, waiting=5, within=1.5)})
     with running(desk=replace(desk, tables=store), calls=calls) as console:
         first, second = (console.post(f"tables/dbo.{name}/pause", {}) for name in ("Orders", "Persons"))
         assert (first.status_code, second.status_code) == (504, 504)
@@ -268,9 +278,7 @@ def test_an_overdue_change_is_not_made_and_the_audit_log_says_so() -> None:
         assert "nothing was changed" in second.json()["remedy"]  # it has waited for the first
         assert [(line.request, line.outcome) for line in console.audit.written] == [(first.json()["request"], "begun")]
         store.go.set()
-        until = time.monotonic() + 5
-        while len(console.audit.written) < 2 and time.monotonic() < until:
-            time.sleep(0.02)
+        _until(lambda: len(console.audit.written) >= 2)
         assert [line.outcome for line in console.audit.written] == ["begun", "refused"]
         assert console.audit.written[-1].request == first.json()["request"]
         assert console.get("tables/dbo.Orders").json()["pause"] is None
@@ -341,7 +349,9 @@ def test_a_stream_says_all_and_then_what_has_changed() -> None:
     with running(tables=40, look_every=0.2) as console:
         time.sleep(0.6)
         console.post("tables/hr.v1.Absences/pause", {})
-        found = events_of(asyncio.run(_stream(console.port, 8, enough=lambda found: found.count(b"event: tables") > 3)))
+        found = events_of(
+            asyncio.run(_stream(console.port, 60, enough=lambda found: found.count(b"event: tables") > 3))
+        )
     kinds = [kind for kind, *_ in found]
     assert kinds[:3] == ["overview", "tables", "operations"]
     assert found[1][2]["complete"] is True
@@ -356,7 +366,7 @@ def test_a_stream_that_comes_again_gets_what_it_missed() -> None:
     with running(tables=40, look_every=0.2) as console:
 
         def some(headers: str = "") -> list[tuple[str, int, Any]]:
-            return events_of(asyncio.run(_stream(console.port, 8, headers, lambda found: found.count(b"event: ") > 3)))
+            return events_of(asyncio.run(_stream(console.port, 60, headers, lambda found: found.count(b"event: ") > 3)))
 
         found = some()
         last = found[-1][1]
@@ -369,25 +379,31 @@ def test_a_stream_that_comes_again_gets_what_it_missed() -> None:
 
 def test_a_quiet_stream_shows_that_it_lives() -> None:
     with running(look_every=60, events=Events(heartbeat=0.2)) as console:
-        found = asyncio.run(_stream(console.port, 8, enough=lambda found: found.count(b": still there") >= 2))
+        found = asyncio.run(_stream(console.port, 60, enough=lambda found: found.count(b": still there") >= 2))
     assert found.count(": still there") >= 2
 
 
 def test_as_many_streams_as_there_is_room_for_are_served_and_more_are_refused() -> None:
     async def many(port: int) -> list[str]:
-        return await asyncio.gather(*(_stream(port, 9) for _ in range(60)))
+        """Each stays until all have heard what there is, or that there is no room."""
+        heard = set[int]()
 
-    with running(tables=20, look_every=0.5, events=Events(most=50, most_each=50)) as console:
+        def enough(number: int, found: bytes) -> bool:
+            refused = found.startswith(b"HTTP/1.1 503")
+            if refused or b"event: overview" in found:
+                heard.add(number)
+            return refused or len(heard) == 60
+
+        return await asyncio.gather(*(_stream(port, 60, enough=partial(enough, number)) for number in range(60)))
+
+    with running(tables=20, look_every=0.5, events=Events(most=50, most_each=50, heartbeat=0.2)) as console:
         time.sleep(1)
         found = asyncio.run(many(console.port))
         served = [each for each in found if each.startswith("HTTP/1.1 200")]
         assert len(served) == 50
         assert all(any(kind == "overview" for kind, *_ in events_of(each)) for each in served)
         assert sum(each.startswith("HTTP/1.1 503") for each in found) == 10
-        until = time.monotonic() + 5
-        while console.served.events.readers and time.monotonic() < until:
-            time.sleep(0.05)
-        assert console.served.events.readers == 0
+        _until(lambda: not console.served.events.readers)
         assert console.get("overview").status_code == 200
 
 
@@ -395,24 +411,15 @@ def test_a_stream_that_nobody_reads_is_let_go() -> None:
     with running(tables=1000, look_every=0.05, protocol=Impatient) as console, connected(console) as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         link.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        until = time.monotonic() + 20
-        while not console.served.events.readers and time.monotonic() < until:
-            time.sleep(0.05)
-        assert console.served.events.readers == 1
-        until = time.monotonic() + 40
-        while console.served.events.readers and time.monotonic() < until:
-            time.sleep(0.1)
-        assert console.served.events.readers == 0
+        _until(lambda: console.served.events.readers == 1)
+        _until(lambda: not console.served.events.readers)
 
 
 def test_a_stop_does_not_wait_for_streams() -> None:
     with ThreadPoolExecutor(5) as pool, running(look_every=0.5) as console:
         streams = [pool.submit(lambda: asyncio.run(_stream(console.port, 90))) for _ in range(5)]
-        until = time.monotonic() + 60
-        while console.served.events.readers < 5 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert console.served.events.readers == 5
+        _until(lambda: console.served.events.readers == 5)
         began = time.monotonic()
         console.served.events.stop()
         assert all(each.result().startswith("HTTP/1.1 200") for each in streams)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
