@@ -62,7 +62,7 @@ def test_a_paused_owner_cannot_commit_when_it_wakes_and_nothing_is_lost(tmp_path
             assert (lost(paused), lost(standby)) == (len(KEYS), 0)
 
             standby.kill()
-            wait_until(lambda: has(paused) == KEYS, "it has what the killed one left", LEASE + 15)
+            wait_until(lambda: has(paused) == KEYS, "it has what the killed one left", LEASE + 60)
             world.workload.stop()
             world.workload.join()
             assert good(world.verdict())

@@ -26,6 +26,8 @@ _STOPPED_SECONDS = 30.0
 _LOCKED_SECONDS = 60
 _LOCKED = f"table_locked:{QUIET.table},{_LOCKED_SECONDS}"
 _ROUND_CHUNKS = 2
+_GLANCE = 0.002
+"""Seconds between two looks whether a chunk is being sent: a fast machine sends one in a few hundredths."""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
 
@@ -37,7 +39,7 @@ def test_rows_from_before_capture_arrive_once_although_the_ingester_is_killed_in
         house.begin()
         house.start_ingester()
         house.await_rows(PERSONS, 2_000)
-        wait_until(lambda: bool(house.snapshot_of(PERSONS)["fenced"]), "a chunk is being sent")
+        wait_until(lambda: bool(house.snapshot_of(PERSONS)["fenced"]), "a chunk is being sent", every=_GLANCE)
         house.kill_ingester()
         before = house.snapshot_of(PERSONS)
         asked = house.asked(QUIET, "--where", "Id BETWEEN 11 AND 20")
@@ -71,7 +73,7 @@ class Killing:
             if number % 4 or number == 0:
                 self._await_progress()
             if self.random.random() < 0.5:
-                wait_until(lambda: bool(self._snapshot()["fenced"]), "a chunk is being sent")
+                wait_until(lambda: bool(self._snapshot()["fenced"]), "a chunk is being sent", every=_GLANCE)
                 time.sleep(self.random.uniform(0, 0.3))
             else:
                 time.sleep(self.random.uniform(0, 1.5))

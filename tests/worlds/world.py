@@ -324,12 +324,12 @@ def good(verdict: Verdict) -> bool:
     return verdict.total("committed") > 0
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 120) -> None:
-    """Raises AssertionError, naming `what`, when it does not become true."""
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 120, *, every: float = 0.1) -> None:
+    """Raises AssertionError, naming `what`, when it does not become true. `every`: seconds between two looks; few for what does not stay true."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def signal_tree(pid: int, number: signal.Signals) -> None:
