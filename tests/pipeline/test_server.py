@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,8 +74,14 @@ class Running:
 def child(parent: int, named: bytes) -> int:
     """The process that `parent` has started and whose command line has this in it."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    [found] = [int(pid) for pid in children if named in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    [found] = [int(pid) for pid in children if named in _command(pid)]
     return found
+
+
+def _command(pid: str) -> bytes:
+    with suppress(OSError):  # it has just ended, as the process for the first slices
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 @pytest.fixture(scope="module")
