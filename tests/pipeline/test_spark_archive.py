@@ -78,8 +78,8 @@ def test_nothing_is_left_of_it_when_the_ingester_ends(by: str, tmp_path: Path) -
             process.stdin.close()
         else:
             os.killpg(process.pid, signal.SIGTERM)
-        process.wait(20)
-        until(lambda: not jvms(tmp_path), 5)
+        process.wait(60)
+        until(lambda: not jvms(tmp_path))
     assert [path.name for path in (tmp_path / "jvm").iterdir()] == ["lock"]
     assert not list(tmp_path.glob("dstream-spark-*"))
 
@@ -97,9 +97,9 @@ def test_one_that_does_not_end_is_killed_with_its_jvm(tmp_path: Path, monkeypatc
     until(lambda: list(place.glob("making-*")))
     child = Path("/proc", (tmp_path / "pid").read_text().strip())
     closing.set()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
-    until(lambda: not child.exists() or "State:\tZ" in (child / "status").read_text(), 5)
+    until(lambda: not child.exists() or "State:\tZ" in (child / "status").read_text())
     assert list(place.iterdir()) == []
 
 
