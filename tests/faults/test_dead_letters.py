@@ -25,6 +25,7 @@ from common.message import Message
 from desk.dead_letters.account import MOST_NAMED
 from desk.dead_letters.journal import unfinished
 from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.faults.frames import AnswersDelayed
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.dead_letters.conftest import QUEUE, Namespace, change, numbers
 
@@ -162,13 +163,14 @@ def test_an_interrupt_finishes_what_is_in_flight(namespace: Namespace, tmp_path:
     namespace.create()
     namespace.bury([change(number, session=f"s{number % 3}") for number in range(1_500)])
     desk = Desk(namespace, tmp_path)
-    process = desk.begin("replay", "queue", "--json")
-    deadline = time.monotonic() + 120
-    while not namespace.emulator.admin.get(QUEUE).counts.active:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    with namespace.emulator.inject(AnswersDelayed(200)):
+        process = desk.begin("replay", "queue", "--json")
+        deadline = time.monotonic() + 120
+        while not namespace.emulator.admin.get(QUEUE).counts.active:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 130, (out, err)
     result = json.loads(out)
     assert (result["complete"], result["replayed"] + result["left_count"]) == (False, 1_500), result
