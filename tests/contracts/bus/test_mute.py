@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -38,19 +39,32 @@ OPENING = (
 SENDING = (Stage.FLOW, Stage.TRANSFER, Stage.ANSWER)
 
 
+_MODULES = (
+    common.servicebus.sender,
+    common.servicebus.queue_receivers,
+    common.servicebus.receiver,
+    common.servicebus.connection.client,
+)
+
+
+@contextmanager
+def muted(emulator: ServiceBusEmulator, *given: Any) -> Iterator[None]:
+    """Only who meets silence is impatient: what the emulator answers may take its time."""
+    with emulator.inject(Mute(*given)), pytest.MonkeyPatch.context() as patch:
+        for module in _MODULES:
+            for name in ("OPEN_TIMEOUT", "SEND_TIMEOUT", "SETTLE_TIMEOUT", "RENEW_TIMEOUT"):
+                if hasattr(module, name):
+                    patch.setattr(module, name, SOON)
+        yield
+
+
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (
-        common.servicebus.sender,
-        common.servicebus.queue_receivers,
-        common.servicebus.receiver,
-        common.servicebus.connection.client,
-    ):
-        for name in ("OPEN_TIMEOUT", "SEND_TIMEOUT", "SETTLE_TIMEOUT", "RENEW_TIMEOUT", "CLOSE_TIMEOUT"):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, SOON)
+    for module in _MODULES:
+        if hasattr(module, "CLOSE_TIMEOUT"):
+            monkeypatch.setattr(module, "CLOSE_TIMEOUT", SOON)
     monkeypatch.setattr(common.servicebus.queue_receivers, "HEARTBEAT", 1)
-    monkeypatch.setattr(common.servicebus.receiver, "SILENCE", 1.5)
+    monkeypatch.setattr(common.servicebus.receiver, "SILENCE", 3.5)
 
 
 @pytest.fixture
@@ -67,7 +81,7 @@ def bus(emulator: ServiceBusEmulator) -> ServiceBus:
 
 
 def opened(bus: ServiceBus, queue: str) -> BusReceiver:
-    receiver = bus.receivers(queue, sessions=queue == "lanes", prefetch=5).open(max_wait=5)
+    receiver = bus.receivers(queue, sessions=queue == "lanes", prefetch=5).open(max_wait=60)
     assert isinstance(receiver, BusReceiver)
     return receiver
 
@@ -91,7 +105,7 @@ pytestmark = pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("stage", OPENING)
 @pytest.mark.parametrize("way", ["sender", "queue", "session"])
 def test_opening_ends_and_the_next_one_works(
-    emulator: ServiceBusEmulator, bus: ServiceBus, monkeypatch: pytest.MonkeyPatch, way: str, stage: Stage
+    emulator: ServiceBusEmulator, bus: ServiceBus, way: str, stage: Stage
 ) -> None:
     with closing(bus.sender("lanes")) as sender:
         sender.send([message("there")])
@@ -101,10 +115,8 @@ def test_opening_ends_and_the_next_one_works(
         "session": lambda: bus.receivers("lanes", sessions=True, prefetch=1).open(max_wait=0.1),
     }[way]
     words = r"opening a (sender|receiver) for .* did not answer within 0\.[45] s"
-    with none_left(), emulator.inject(Mute(stage, 0)), pytest.raises(TransientError, match=words):
+    with none_left(), muted(emulator, stage, 0), pytest.raises(TransientError, match=words):
         open_one()
-    for module in (common.servicebus.sender, common.servicebus.queue_receivers):
-        monkeypatch.setattr(module, "OPEN_TIMEOUT", 20.0)
     if way == "sender":
         with closing(bus.sender("plain")) as sender:
             sender.open()
@@ -113,18 +125,14 @@ def test_opening_ends_and_the_next_one_works(
 
 
 @pytest.mark.parametrize("stage", SENDING)
-def test_sending_ends_and_the_next_one_works(
-    emulator: ServiceBusEmulator, bus: ServiceBus, monkeypatch: pytest.MonkeyPatch, stage: Stage
-) -> None:
+def test_sending_ends_and_the_next_one_works(emulator: ServiceBusEmulator, bus: ServiceBus, stage: Stage) -> None:
     with closing(bus.sender("plain")) as sender, none_left():
-        with emulator.inject(Mute(stage)):
+        with muted(emulator, stage):
             with pytest.raises(
                 SendInterrupted, match=r"(sending to|opening a sender for) plain: .* did not answer"
             ) as raised:
                 sender.send([message("first")])
             assert raised.value.accepted == set()
-        monkeypatch.setattr(common.servicebus.sender, "OPEN_TIMEOUT", 20.0)
-        monkeypatch.setattr(common.servicebus.sender, "SEND_TIMEOUT", 20.0)
         sender.send([message("second")])
         sender.close()
     assert held(emulator, "plain") == (2 if stage is Stage.ANSWER else 1)
@@ -141,13 +149,13 @@ def test_settling_ends_and_what_was_not_settled_comes_again(
         sender.send([message("m")])
     with none_left():
         receiver = opened(bus, queue)
-        deliveries = receiver.receive(max_count=1, max_wait=5)
+        deliveries = receiver.receive(max_count=1, max_wait=60)
         settle: Callable[[], object] = (
             partial(receiver.dead_letter, deliveries[0], reason="r", description="d")
             if way == "dead_letter"
             else partial(receiver.settle_many, deliveries)
         )
-        with emulator.inject(Mute(Stage.DISPOSITION)), pytest.raises(TransientError, match="did not answer within"):
+        with muted(emulator, Stage.DISPOSITION), pytest.raises(TransientError, match="did not answer within"):
             settle()
         receiver.close()
     assert held(emulator, queue) == 1
@@ -162,9 +170,9 @@ def test_renewing_a_lock_ends(
         sender.send([message("m")])
     with none_left():
         receiver = opened(bus, queue)
-        deliveries = receiver.receive(max_count=1, max_wait=5)
+        deliveries = receiver.receive(max_count=1, max_wait=60)
         with (
-            emulator.inject(Mute(Stage.MANAGEMENT)),
+            muted(emulator, Stage.MANAGEMENT),
             pytest.raises(TransientError, match=r"renewing .* did not answer"),
         ):
             receiver.renew(deliveries)
@@ -196,11 +204,11 @@ def test_a_receiver_of_an_idle_queue_is_told_that_the_peer_is_there(
     with closing(bus.sender(queue)) as sender:
         sender.send([message("first")])
         receiver = opened(bus, queue)
-        assert not receiver.settle_many(receiver.receive(max_count=1, max_wait=5))
-        for _ in range(20):
+        assert not receiver.settle_many(receiver.receive(max_count=1, max_wait=60))
+        for _ in range(45):
             assert receiver.receive(max_count=1, max_wait=0.1) == ()
         sender.send([message("second")])
-        assert len(receiver.receive(max_count=1, max_wait=5)) == 1
+        assert len(receiver.receive(max_count=1, max_wait=60)) == 1
         receiver.close()
 
 

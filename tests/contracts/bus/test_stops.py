@@ -81,7 +81,7 @@ def ends(router: Router, *, status: int | None) -> None:
     ended = router.wait(WITHIN + 10)
     assert time.monotonic() - began < WITHIN, router.said
     assert ended in ((0, 1) if status is None else (status,)), router.said
-    eventually(lambda: not any(map(running, workers)), router, 10)
+    eventually(lambda: not any(map(running, workers)), router)
 
 
 def test_while_the_management_endpoint_does_not_answer(
