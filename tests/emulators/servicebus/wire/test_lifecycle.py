@@ -169,7 +169,7 @@ def test_stopping_under_load() -> None:
     assert all(event.wait(30) for event in busy)
     started = time.monotonic()
     emulator.stop()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     for client in clients:
         client.join(60)
         assert not client.is_alive()
