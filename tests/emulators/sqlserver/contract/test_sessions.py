@@ -246,8 +246,8 @@ def test_a_query_timeout_ends_the_connection_and_a_new_one_works(server: Server,
     raw = server.connect(driver, "master", timeout=1)
     started = time.monotonic()
     with pytest.raises(pymssql.Error), raw.cursor() as cursor:
-        cursor.execute("WAITFOR DELAY '00:00:10'")
-    assert time.monotonic() - started < 8
+        cursor.execute("WAITFOR DELAY '00:01:00'")
+    assert time.monotonic() - started < 50
     with pytest.raises(pymssql.Error), raw.cursor() as cursor:
         cursor.execute("SELECT 1")
     raw.close()

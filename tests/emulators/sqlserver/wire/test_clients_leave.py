@@ -26,7 +26,7 @@ def test_no_file_stays_open_for_a_client_that_has_gone() -> None:
             before = files()
             for _ in range(CLIENTS):
                 visit(login, "SELECT sys.fn_cdc_get_max_lsn()")
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while files() > before + CLIENTS // 4 and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert files() <= before + CLIENTS // 4

@@ -291,7 +291,7 @@ def test_pymssql_gives_up_a_login_and_gets_in_the_next_time(server: SqlServerEmu
 @pytest.mark.parametrize("stage", ["query", "answer", "reading"])
 def test_our_connection_gives_up_a_statement_and_opens_another(server: SqlServerEmulator, stage: str) -> None:
     address = SqlAddress("127.0.0.1", server.port, None, "demo", USER, SecretStr(PASSWORD))
-    hasty = Connection(address, query_seconds=0.5)
+    hasty = Connection(address, query_seconds=2)
     try:
         assert hasty.rows("SELECT 1") == [(1,)]
         with server.inject(Mute(stage)):

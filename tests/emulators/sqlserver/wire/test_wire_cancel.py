@@ -122,7 +122,7 @@ def test_a_cancel_reaches_an_engine_that_waits(server: SqlServerEmulator) -> Non
 
 
 def test_a_timeout_of_python_tds_cancels_and_the_connection_goes_on(server: SqlServerEmulator) -> None:
-    with _pytds(server, timeout=0.2) as connection:
+    with _pytds(server, timeout=2) as connection:
         with pytest.raises(pytds.TimeoutError):
             connection.cursor().execute("wait")
         cursor = connection.cursor()

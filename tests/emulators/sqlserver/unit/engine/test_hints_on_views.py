@@ -44,8 +44,8 @@ def test_nolock_waits_for_nothing(tables: Client, connect: Connect, reading: str
 def test_nowait_does_not_wait(tables: Client, connect: Connect, reading: str) -> None:
     tables.run("BEGIN TRAN UPDATE t SET n = 1")
     begin = time.monotonic()
-    assert connect().error(f"SET LOCK_TIMEOUT 3000; {reading.format('WITH (NOWAIT)')}")[0] == 1222
-    assert time.monotonic() - begin < 2
+    assert connect().error(f"SET LOCK_TIMEOUT 60000; {reading.format('WITH (NOWAIT)')}")[0] == 1222
+    assert time.monotonic() - begin < 50
 
 
 @pytest.mark.parametrize("reading", READINGS)
