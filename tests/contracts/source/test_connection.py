@@ -100,12 +100,12 @@ def test_each_connection_has_a_patience_of_its_own(
     sqlserver: SqlServerEmulator, connections: Connections, opened_last: str
 ) -> None:
     """The driver's query timeout is one for the whole process: the last that was given to any connection."""
-    both = {"hasty": connections(query_seconds=0.2), "patient": connections()}
+    both = {"hasty": connections(query_seconds=1), "patient": connections()}
     for name in sorted(both, key=lambda name: name == opened_last):
         both[name].rows("SELECT 1")
-    with sqlserver.inject(faults.AnswerDelayed(1.2, "SELECT 2")):
+    with sqlserver.inject(faults.AnswerDelayed(2.5, "SELECT 2")):
         assert both["patient"].rows("SELECT 2") == [(2,)]
-        with pytest.raises(TransientError, match=r"no answer within 0\.2 s"):
+        with pytest.raises(TransientError, match="no answer within 1 s"):
             both["hasty"].rows("SELECT 2")
 
 
@@ -135,7 +135,7 @@ def test_signals_are_handled_while_the_main_thread_waits_for_the_server() -> Non
     wire = sqlserver_waiting.Wire()
     patience = sqlserver_waiting.Patience(0.2, None, wire)
     with silent, ours, contextlib.closing(wire):
-        assert seconds(lambda: patience.wait(ours.fileno())) < 5
+        assert seconds(lambda: patience.wait(ours.fileno())) < 60
         assert patience.over == "no answer within 0.2 s"
         assert ours.recv(1) == b""
 
