@@ -54,7 +54,7 @@ def test_what_is_not_there_is_an_answer_and_comes_at_once(house: House) -> None:
         began = time.monotonic()
         with pytest.raises(EntityMissing):
             house.browser(shelf).page(first=0, most=10)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
 
 
 def test_a_number_that_amqp_cannot_hold_is_final(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_number_that_amqp_cannot_hold_is_final(emulated: Emulated, monkeypatch
     began = time.monotonic()
     with pytest.raises(PermanentError, match="no encoding for the request"):
         looking.page(first=2**63, most=1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert len(looking.page(first=0, most=1)) == 1
 
 
