@@ -81,10 +81,10 @@ def test_a_part_that_fails_in_any_way_leaves_the_figures_of_the_others(
 def test_a_program_that_takes_too_long_ends_with_all_that_it_has_started(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import subprocess, sys, time\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])\n"
-        "time.sleep(20)\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])\n"
+        "time.sleep(120)\n"
     )
     begun = time.monotonic()
     with pytest.raises(RuntimeError, match="not over after 1 s"):
         program(Side("now", sys.executable), tmp_path, "slow", seconds=1.0)
-    assert time.monotonic() - begun < 12.0
+    assert time.monotonic() - begun < 90.0

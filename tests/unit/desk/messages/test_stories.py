@@ -118,14 +118,14 @@ def test_what_the_bus_says_is_told_where_sql_server_is_late(
     asked = teller(finder, FakeShelves({QUEUE: [Lying(Message(b"{}", "id-1"), 7, None)]}))
     began = time.monotonic()
     [story] = asked.stories(StoryOrder(event_id="id-1")).items
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert (story.verdict, [each.what for each in story.unknown]) == ("queued", ["SQL Server"])
     assert "did not answer within" in story.unknown[0].text
     with pytest.raises(TransientError, match="did not answer within"):
         asked.stories(StoryOrder(table="Persons", key={"ID": "1"}))
     assert not finder.closed.is_set()
     released.set()
-    assert finder.closed.wait(5), "it is closed once it has answered"
+    assert finder.closed.wait(60), "it is closed once it has answered"
 
 
 def test_what_sql_server_says_is_told_where_the_bus_is_late(
@@ -136,7 +136,7 @@ def test_what_sql_server_says_is_told_where_the_bus_is_late(
     finder, shelves = Finder(always()), Mute(released, {})
     began = time.monotonic()
     [story] = teller(finder, shelves).stories(StoryOrder(event_id="id-1")).items
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert story.verdict == "unknown"
     assert [(step.place, step.state) for step in story.steps][:3] == [
         ("commit", "passed"),

@@ -69,7 +69,7 @@ def watching(world: World) -> Iterator[StoresWatching]:
 
 
 def _until(right: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not right():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -124,8 +124,8 @@ def test_those_who_wait_for_news_are_woken_by_it(world: World, watching: StoresW
     _until(lambda: len(watching.tables()) == 1)
     number = watching.changed(0, wait=0)
     begun = time.monotonic()
-    assert watching.changed(number, wait=20) > number
-    assert time.monotonic() - begun < 15
+    assert watching.changed(number, wait=60) > number
+    assert time.monotonic() - begun < 50
     world.lag = Lag(Count(9), 100.0)
     _until(lambda: watching.tables()[0].state == "behind")
 
@@ -160,6 +160,6 @@ def test_a_stop_wakes_everybody_and_waits_for_no_store() -> None:
         waiting = threading.Thread(target=wait, daemon=True)
         waiting.start()
         begun = time.monotonic()
-    assert woken.wait(5)
-    assert time.monotonic() - begun < 5
+    assert woken.wait(30)
+    assert time.monotonic() - begun < 30
     mute.set()
