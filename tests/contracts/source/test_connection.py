@@ -23,6 +23,7 @@ from ingester.sqlserver import waiting as sqlserver_waiting
 from ingester.sqlserver.connection import Connection
 from tests.fakes.sql_engine import ScriptedEngine
 from tests.worlds.databases import drop
+from tests.worlds.ports import free_port
 
 Connections = Callable[..., Connection]
 
@@ -330,7 +331,7 @@ def test_a_server_that_has_answered_before_and_is_silent_is_not_taken_for_someth
 def test_an_address_that_refuses_and_then_serves_is_used_again() -> None:
     engine = ScriptedEngine()
     engine.on("SELECT 1")
-    server = SqlServerEmulator(engine)
+    server = SqlServerEmulator(engine, port=free_port())
     server.start()
     connection = Connection(_scripted(server))
     connection.result_sets("SELECT 1")
