@@ -59,7 +59,7 @@ class SendInterrupted(TransientError):
 
 
 class OutOfTime(SendInterrupted):
-    """The caller's time was up before all was sent. What is not in `accepted` was not sent, except for a batch in flight."""
+    """The caller's time was up, or others have their turn. What is not in `accepted` was not sent, except for a batch in flight."""
 
 
 class MessageRefused(PermanentError):

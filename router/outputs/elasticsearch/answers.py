@@ -31,12 +31,14 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`words`: without a value of a row. `current`: of a STALE one, the version that the document has, or had before it was deleted."""
+    """`words`: without a value of a row. `current`: of a STALE one, the version that the document has, or had before it was deleted. `field`: of
+    a RACED one, with its path."""
 
     fate: Fate
     words: str = ""
     hint: str | None = None
     current: int | None = None
+    field: str | None = None
 
 
 DONE: Final = Answer(Fate.DONE)
@@ -46,10 +48,10 @@ _FIELD = re.compile(
     r"\b(?:field(?: name)?|mapper|object mapping) \[([^\[\]]{1,200})\](?: of type \[(\w+)\])?|term in field=\"([^\"]{1,200})\""
 )
 _RACED = re.compile(
-    r"mapper \[[^\[\]]+\] cannot be changed from type|can't merge a non.object mapping \[[^\[\]]+\] with"
+    r"mapper \[([^\[\]]+)\] cannot be changed from type|can't merge a non.object mapping \[([^\[\]]+)\] with"
 )
 """Shards learn of new fields one after the other: each lets a document add the field that it does not know, and the master takes the first one.
-A document that contradicts itself, with a number and a text in one array, gets the same answer, each time."""
+A shard that has learned gives another answer. A document that contradicts itself, with a number and a text in one array, gets this one each time."""
 _BLOCK = re.compile(r"\[[A-Z_]+/\d+/([^\]]*)\]")
 
 _BUSY: Final = {"es_rejected_execution_exception", "rejected_execution_exception", "circuit_breaking_exception"}
@@ -87,8 +89,8 @@ def _of_item(item: Mapping[str, Any]) -> Answer:
     if 200 <= status < 300 or (status == 404 and error is None):
         return DONE  # a delete of what is not there is answered with 404, and leaves its version
     answer = of_error(status, error)
-    if answer.fate is Fate.REFUSED and _RACED.search(_parts(error)[1]):
-        return replace(answer, fate=Fate.RACED)
+    if answer.fate is Fate.REFUSED and (raced := _RACED.search(_parts(error)[1])):
+        return replace(answer, fate=Fate.RACED, field=raced[1] or raced[2])
     return answer
 
 

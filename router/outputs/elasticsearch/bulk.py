@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from common.errors import TransientError
@@ -99,6 +99,18 @@ class Place:
             if {each["_id"] for each in documents} != set(ids):
                 raise ValueError("it is about other documents")
             return dict(_found(each) for each in documents if each["found"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TransientError(f"{doing}: the answer cannot be read: {type(error).__name__}") from error
+
+    def mappings(self, until: float) -> Sequence[Mapping[str, Any]]:
+        """Of each index behind the name. Raises TransientError."""
+        doing = f"reading the mapping of {self.name}"
+        response = self._client.request("GET", self._path, until=until, doing=doing)
+        if response.status != 200:
+            answer = of_error(response.status, error_of(response.body))
+            raise TransientError(f"{doing}: {answer.words}", hint=answer.hint)
+        try:
+            return [each["mappings"] for each in response.json().values()]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TransientError(f"{doing}: the answer cannot be read: {type(error).__name__}") from error
 

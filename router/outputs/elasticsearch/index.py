@@ -101,6 +101,14 @@ def weaknesses(settings: ElasticsearchSettings, place: str, found: Mapping[str, 
             )
 
 
+def has_field(mapping: Mapping[str, Any], path: str) -> bool:
+    """Whether a mapping has a field or an object of this path. A name in it may have dots itself."""
+    properties = mapping.get("properties") or {}
+    return path in properties or any(
+        path.startswith(f"{name}.") and has_field(inner, path[len(name) + 1 :]) for name, inner in properties.items()
+    )
+
+
 def _writes(index: Mapping[str, Any], place: str, count: int) -> bool:
     alias = (index.get("aliases") or {}).get(place)
     if alias is None:

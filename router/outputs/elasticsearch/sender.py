@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,7 +12,9 @@ from common.errors import EntityMissing, EntityUnavailable, TransientError
 from common.message import Message
 from router.outputs.elasticsearch.answers import DONE, Answer, Fate
 from router.outputs.elasticsearch.bulk import Place
+from router.outputs.elasticsearch.lasting import LastingRaces
 from router.outputs.elasticsearch.operations import Chunk, Maker, Operation
+from router.outputs.elasticsearch.races import PATIENCE, Races, Turn
 from router.outputs.elasticsearch.remarks import Remarks
 from router.outputs.elasticsearch.settling import again
 from router.outputs.elasticsearch.versions import Versioned
@@ -21,10 +22,6 @@ from router.outputs.elasticsearch.versions import Versioned
 _BATCH: Final = 1024 * 1024
 _ROUNDS: Final = 8
 """Times that a document is read and written again before the rest is left to the next send: another writer is at it."""
-_RACES: Final = 5
-"""Times that a document may race for one field. What loses more often contradicts itself, and is refused."""
-_CALM: Final = 0.05
-"""Seconds until what has raced is sent again, so that every node knows the field by then."""
 
 
 @dataclass
@@ -56,6 +53,7 @@ class ElasticsearchSender:
 
     def __init__(self, place: Place, make: Maker, *, seconds: float, remarks: Remarks) -> None:
         self._place, self._make, self._seconds, self._remarks = place, make, seconds, remarks
+        self._races = Races()
         self._opened = False
 
     def batch_bytes(self) -> int:
@@ -97,20 +95,40 @@ class ElasticsearchSender:
         self._opened = False
 
     def _write(self, work: _Work, operations: Sequence[Operation], versions: Mapping[str, Versioned]) -> None:
-        """Until each is written, refused, or known to be older than its document. Raises TransientError."""
-        contested, races = 0, Counter[tuple[Operation, str]]()
+        """Until each is written, refused, or known to be older than its document; or races on in the next send. Raises TransientError."""
+        contested, turn, lasting = 0, Turn(work.until), LastingRaces(self._place, work.until)
         while operations and contested < _ROUNDS:
             found = self._place.write([each.lines(versions.get(each.id)) for each in operations], work.until)
             work.answers |= {each.id: answer for each, answer in zip(operations, found, strict=True)}
+            self._races.over(each.id for each in operations if work.answers[each.id].fate is not Fate.RACED)
             if all(answer is DONE for answer in found):
                 return
             stale = [each for each in operations if work.answers[each.id].fate is Fate.STALE]
             versions = self._settled(work, stale) if stale else {}
             contested += bool(versions)
-            raced, refused = _lost(work, operations, races)
-            if raced:
-                time.sleep(_CALM)
+            raced, refused = self._lost(work, operations, lasting)
+            if raced and not turn.wait(min(raced.values())):
+                raced = {}
             operations = [*(each for each in stale if each.id in versions), *raced, *_older(work, refused)]
+
+    def _lost(
+        self, work: _Work, operations: Sequence[Operation], lasting: LastingRaces
+    ) -> tuple[Mapping[Operation, float], Sequence[Operation]]:
+        """Those of `operations` that have lost a race, with the seconds since when; and those that are refused."""
+        raced, refused = dict[Operation, float](), list[Operation]()
+        for each in operations:
+            answer = work.answers[each.id]
+            if answer.fate is Fate.REFUSED:
+                refused.append(each)
+            elif answer.fate is Fate.RACED:
+                age = self._races.lost(each.id, answer.words)
+                if age < PATIENCE:
+                    raced[each] = age
+                elif (slow := lasting.answer(answer)) is not None:
+                    work.answers[each.id] = slow
+                else:
+                    refused.append(each)
+        return raced, refused
 
     def _settled(self, work: _Work, stale: Sequence[Operation]) -> Mapping[str, Versioned]:
         """Those of `stale` that must be written after all, with their versions. The others are done."""
@@ -138,6 +156,9 @@ class ElasticsearchSender:
             busy = getattr(fault, "throttled", False)
             raise SendInterrupted(fault.message, hint=fault.hint, accepted=accepted, throttled=busy) from fault
         failed = [answer for answer in work.answers.values() if answer.fate in (Fate.BUSY, Fate.LATER)]
+        raced = next((answer for answer in work.answers.values() if answer.fate is Fate.RACED), None)
+        if raced is not None and not failed:
+            raise OutOfTime(f"writing to {self._place.name}: {raced.words}: others have their turn", accepted=accepted)
         worst = next((each for each in failed if each.fate is Fate.BUSY), failed[0] if failed else _CONTESTED)
         raise SendInterrupted(
             f"writing to {self._place.name}: {worst.words}",
@@ -177,21 +198,6 @@ class ElasticsearchSender:
         if answer.fate is Fate.UNFIT:
             self._opened = False
             raise EntityUnavailable(f"writing to {self._place.name}: {answer.words}", hint=answer.hint)
-
-
-def _lost(
-    work: _Work, operations: Sequence[Operation], races: Counter[tuple[Operation, str]]
-) -> tuple[Sequence[Operation], Sequence[Operation]]:
-    """Those of `operations` that are sent again, and those that are refused. `races`: how often each had which words, which name the field."""
-    raced, refused = list[Operation](), list[Operation]()
-    for each in operations:
-        answer = work.answers[each.id]
-        if answer.fate is Fate.RACED:
-            races[each, answer.words] += 1
-            (raced if races[each, answer.words] <= _RACES else refused).append(each)
-        elif answer.fate is Fate.REFUSED:
-            refused.append(each)
-    return raced, refused
 
 
 def _older(work: _Work, refused: Sequence[Operation]) -> list[Operation]:

@@ -4,7 +4,7 @@ and the race of documents that bring one field with several types."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from common.errors import TransientError
@@ -18,7 +18,8 @@ class FakeIndex(Place):
     """`refuses`: a text that no document may have. `torn`: one with which a document contradicts itself. `said`: what the next requests are answered
     with. `requests`: how many came. `fields`: the type of each.
 
-    As in an index where each document is in another shard: in the request that brings a field, the first one decides its type.
+    As in an index where each document is in another shard: in the request that brings a field, the first one decides its type. `slow`: the moment
+    of `clock` until which the nodes do not know the fields of `fields`, and let each document bring its own.
     """
 
     def __init__(self, *, refuses: str = "\x00", torn: str = "\x00") -> None:
@@ -28,6 +29,9 @@ class FakeIndex(Place):
         self.said: list[Answer | TransientError] = []
         self.requests = 0
         self.fields: dict[str, type] = {}
+        self.slow = 0.0
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.hidden: TransientError | None = None
         self._refuses, self._torn = refuses, torn
 
     def write(self, lines: Sequence[bytes], until: float) -> Sequence[Answer]:
@@ -37,7 +41,7 @@ class FakeIndex(Place):
             if isinstance(answer, TransientError):
                 raise answer
             return [answer] * len(lines)
-        known = frozenset(self.fields)
+        known = frozenset(self.fields if self.clock() >= self.slow else ())
         return [self._one(known, *map(json.loads, line.decode().splitlines())) for line in lines]
 
     def _one(self, known: Collection[str], action: Mapping[str, Any], document: dict[str, Any] | None = None) -> Answer:
@@ -46,7 +50,7 @@ class FakeIndex(Place):
         if document is not None and self._refuses in json.dumps(document):
             return Answer(Fate.REFUSED, "400 mapper_parsing_exception in field Total of type integer")
         if document is not None and (field := self._lost(known, document)) is not None:
-            return Answer(Fate.RACED, f"400 illegal_argument_exception in field {field}")
+            return Answer(Fate.RACED, f"400 illegal_argument_exception in field {field}", field=field)
         if version < current or (version == current and head.get("version_type") != "external_gte"):
             return Answer(Fate.STALE, _STALE.words, current=current)
         self.versions[id] = version
@@ -70,6 +74,11 @@ class FakeIndex(Place):
         if isinstance(answer, TransientError):
             raise answer
         return answer
+
+    def mappings(self, until: float) -> Sequence[Mapping[str, Any]]:
+        if self.hidden is not None:
+            raise self.hidden
+        return [{"properties": {name: {"type": kind.__name__} for name, kind in self.fields.items()}}]
 
     def exists(self, until: float) -> bool:
         return False

@@ -90,6 +90,12 @@ def test_the_words_have_what_a_person_needs() -> None:
     assert "free space" in str(block.hint)
 
 
+@pytest.mark.parametrize("reason", [_TYPES.replace("C4", "data.C4"), _OBJECT.replace("C4", "data.C4")])
+def test_the_answer_of_a_race_has_the_path_of_its_field(reason: str) -> None:
+    [found] = answers(json.dumps({"items": [item(400, "illegal_argument_exception", reason)]}).encode(), 1)
+    assert found.field == "data.C4"
+
+
 def test_a_stale_answer_has_the_present_version() -> None:
     assert of_error(409, {"type": "version_conflict_engine_exception", "reason": _STALE}).current == 30
     assert of_error(409, {"type": "version_conflict_engine_exception", "reason": "[2]: it exists"}).current is None

@@ -34,15 +34,19 @@ _SEVERAL = {
 class Answering:
     """A client that always gets one answer."""
 
-    def __init__(self, *documents: dict[str, Any]) -> None:
-        self._body = json.dumps({"docs": documents}).encode()
+    def __init__(self, body: object, status: int = 200) -> None:
+        self._body, self._status = json.dumps(body).encode(), status
 
     def request(self, *_: object, **__: object) -> Response:
-        return Response(200, self._body)
+        return Response(self._status, self._body)
+
+
+def answered(body: object, status: int = 200) -> Place:
+    return Place(cast(Client, Answering(body, status)), "p")
 
 
 def place(*documents: dict[str, Any]) -> Place:
-    return Place(cast(Client, Answering(*documents)), "p")
+    return answered({"docs": documents})
 
 
 def test_a_document_that_is_not_found_is_absent() -> None:
@@ -60,3 +64,21 @@ def test_a_document_that_cannot_be_read_is_not_taken_for_absent(failed: dict[str
 def test_an_answer_that_leaves_a_document_out_is_none(documents: tuple[dict[str, Any], ...]) -> None:
     with pytest.raises(TransientError, match="cannot be read"):
         place(*documents).find(["1", "2"], 0.0)
+
+
+def test_the_mappings_are_those_of_each_index() -> None:
+    mappings = {"properties": {"a": {"type": "long"}}}
+    assert answered({"p-1": {"mappings": {}}, "p-2": {"mappings": mappings}}).mappings(0.0) == [{}, mappings]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"error": {"type": "security_exception", "reason": "no"}}, 403, "403 security_exception"),
+        ({"p": {}}, 200, "cannot be read: KeyError"),
+        ([], 200, "cannot be read: AttributeError"),
+    ],
+)
+def test_mappings_that_cannot_be_read_are_a_fault(body: object, status: int, words: str) -> None:
+    with pytest.raises(TransientError, match=f"reading the mapping of p: .*{words}"):
+        answered(body, status).mappings(0.0)

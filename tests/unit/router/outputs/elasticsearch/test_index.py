@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.outputs.elasticsearch.index import body_of, faults, weaknesses
+from router.outputs.elasticsearch.index import body_of, faults, has_field, weaknesses
 from router.outputs.elasticsearch.settings import ElasticsearchSettings
 
 
@@ -44,3 +44,18 @@ def test_what_should_be_known_is_said() -> None:
     assert "async" in text
     assert [text[:8] for text, _ in weaknesses(settings(), "p", unsafe)] == ["p-0 has ", "searches"]
     assert len(list(weaknesses(settings(deletes="remove"), "p", unsafe))) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [("a", True), ("a.b", True), ("a.b.c", False), ("b", False), ("x.y", True), ("x.y.z", True), ("x", False)],
+)
+def test_a_field_is_found_by_its_path(path: str, there: bool) -> None:
+    mapping = {
+        "properties": {
+            "a": {"properties": {"b": {"type": "long"}}},
+            "x.y": {"properties": {"z": {"type": "text"}}},  # without subobjects
+        }
+    }
+    assert has_field(mapping, path) is there
+    assert not has_field({}, path)

@@ -28,9 +28,26 @@ _ROWS = partial(rows_chunk, keys=Keys({"Persons": ["ID"], "Lines": KEY}), delete
 _MARKS = partial(rows_chunk, keys=Keys({"Persons": ["ID"], "Lines": KEY}), deletes="mark")
 
 
+class Clock:
+    """A time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now, self.slept = 1000.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(seconds)
+
+
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.outputs.elasticsearch.sender._CALM", 0.0)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    for module in ("sender", "races"):
+        monkeypatch.setattr(f"router.outputs.elasticsearch.{module}.time", found)
+    return found
 
 
 def sender(index: FakeIndex, make: Any = _ROWS) -> ElasticsearchSender:
@@ -108,14 +125,99 @@ def test_a_document_may_race_for_each_of_its_fields() -> None:
     assert len(index.documents) == 21
 
 
-def test_a_document_that_contradicts_itself_is_refused_and_those_that_race_with_it_are_written() -> None:
+def delivered(
+    one: ElasticsearchSender, clock: Clock, chunk: Sequence[Message], *, most: float = 60.0
+) -> list[SendInterrupted]:
+    """Sent again, what is left, until all is accepted. Returns what was raised on the way."""
+    raised, end, turns = list[SendInterrupted](), clock.now + most, list[float]()
+    while chunk and clock.now < end:
+        began = clock.now
+        try:
+            one.send(chunk)
+            chunk = []
+        except SendInterrupted as error:
+            raised.append(error)
+            chunk = [each for at, each in enumerate(chunk) if at not in error.accepted]
+        turns.append(clock.now - began)
+        if raised and not isinstance(raised[-1], OutOfTime):
+            clock.now += 5.0  # as the router backs off after a fault
+    assert not chunk, raised[-1]
+    assert max(turns) <= 1.0  # other sessions of the table wait for it
+    return raised
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.5, 2.0, 10.0, 29.0])
+def test_nodes_that_learn_late_of_a_field_refuse_nothing_and_keep_no_turn(clock: Clock, seconds: float) -> None:
+    index = FakeIndex()
+    index.fields, index.clock, index.slow = {"New": str}, clock.monotonic, clock.now + seconds
+    chunk = [row(1, 1), row(2, 2, more={"New": 1}), row(3, 3), row(4, 4, session="two")]
+    raised = delivered(sender(index), clock, chunk)
+    assert len(index.documents) == 4
+    assert all(isinstance(each, OutOfTime) for each in raised)  # no fault of the index: nobody waits for it
+    assert not raised or raised[0].accepted == {0, 3}
+    assert index.requests < 20 + 3 * seconds
+    assert clock.slept[0] == 0.05
+    assert max(clock.slept) <= 1.0
+
+
+def test_nodes_that_do_not_learn_of_a_field_are_a_fault_with_cause_and_remedy_and_refuse_nothing(clock: Clock) -> None:
+    index, one = FakeIndex(), None
+    one = sender(index)
+    index.fields, index.clock, index.slow = {"New": str}, clock.monotonic, clock.now + 55
+    raised = delivered(one, clock, [row(1, 1, more={"New": 1})], most=5000)
+    lasting = [each for each in raised if not isinstance(each, OutOfTime)]
+    assert "in field New: its node has not learned in 30 s" in lasting[0].message
+    assert "pending tasks" in str(lasting[0].hint)
+    assert len(raised) - len(lasting) < 35
+    assert len(index.documents) == 1
+
+
+def test_a_mapping_that_cannot_be_read_refuses_nothing(clock: Clock) -> None:
     index = FakeIndex(torn="torn")
+    index.hidden = TransientError("looking at it: 403", hint="give the right")
+    one = sender(index)
+    raised = list[SendInterrupted]()
+    for _ in range(60):
+        with pytest.raises(SendInterrupted) as found:
+            one.send([row(1, 3, more={"Torn": "torn"})])
+        raised.append(found.value)
+    assert "cannot be read: looking at it: 403" in raised[-1].message
+    assert raised[-1].hint == "give the right"
+
+
+def test_a_race_does_not_outlive_the_time_of_its_send(clock: Clock) -> None:
+    index = FakeIndex(torn="torn")
+    with pytest.raises(OutOfTime):
+        sender(index).send([row(1, 3, more={"Torn": "torn"})], left=lambda: 0.12)
+    assert sum(clock.slept) < 0.12
+
+
+def test_a_document_that_contradicts_itself_is_refused_when_nobody_has_brought_its_field(clock: Clock) -> None:
+    """Those that race with it are written at once, and what is behind it comes after it."""
+    index, one, began = FakeIndex(torn="torn"), None, clock.now
+    one = sender(index)
     chunk = [row(1, 1, more={"New": 1}), row(2, 2, more={"New": "two"}), row(1, 3, more={"Torn": "torn"})]
+    with pytest.raises(OutOfTime) as early:
+        one.send(chunk)
+    assert early.value.accepted == frozenset()  # the first is in the newer change of its row
     with pytest.raises(MessageRefused, match="400 illegal_argument_exception in field Torn") as raised:
-        sender(index).send(chunk)
+        delivered(one, clock, chunk)
     assert (raised.value.at, raised.value.accepted) == (2, frozenset({0, 1}))
     assert {id: document["New"] for id, document in index.documents.items()} == {"1": 1, "2": "two"}
-    assert index.requests < 12
+    assert 30 <= clock.now - began < 32
+
+
+def test_documents_that_contradict_themselves_side_by_side_are_refused_one_after_the_other_at_once(
+    clock: Clock,
+) -> None:
+    index, one, began = FakeIndex(torn="torn"), None, clock.now
+    one = sender(index)
+    chunk = [row(id, id, more={"Torn": "torn"}) for id in (1, 2, 3)]
+    while chunk:
+        with pytest.raises(MessageRefused) as raised:
+            delivered(one, clock, chunk)
+        del chunk[raised.value.at]
+    assert clock.now - began < 32
 
 
 def test_a_race_that_time_ends_refuses_nothing() -> None:
