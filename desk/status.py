@@ -179,7 +179,7 @@ def _depth(bus: Bus, entities: EntityManager, name: str, stop: threading.Event) 
 
 
 def _queue(depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread], *, used: bool) -> Depth | None:
-    """The first answer. Without one, the first error is in `unread`. `used`: whether a table has an offset, so that the queue was there."""
+    """The first answer. Without one, the first error is in `unread`. `used`: changes may have been sent to it, because a table has an offset."""
     failed = list[Unread]()
     for name, depth in depths:
         try:

@@ -42,9 +42,9 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
         yield from guarded("Spark's archive", lambda: _archive(settings))
     yield from guarded("health", lambda: port_findings(settings.health))
     settings = yield from _matched(settings)
-    sent = yield from database_findings(settings, destination_of(settings))
+    may_have_sent = yield from database_findings(settings, destination_of(settings))
     yield from guarded("locks", lambda: _locks(settings))
-    yield from guarded(f"queue {settings.queue.name}", lambda: _queue(settings, sent=sent))
+    yield from guarded(f"queue {settings.queue.name}", lambda: _queue(settings, used=may_have_sent))
 
 
 def _matched(settings: IngesterSettings) -> Generator[Finding, None, IngesterSettings]:
@@ -103,9 +103,9 @@ def _container_missing(locks: Locks) -> bool:
     return isinstance(locks, AzureBlobLocks) and locks.missing()
 
 
-def _queue(settings: IngesterSettings, *, sent: bool) -> Iterator[Finding]:
+def _queue(settings: IngesterSettings, *, used: bool) -> Iterator[Finding]:
     queue = settings.queue
     with closing(bus_of(queue)) as bus:
         yield from bus.entities.queue_findings(
-            queue.name, sessions=queue.ordering != "none", provision=queue.provision, sends=True, used=sent
+            queue.name, sessions=queue.ordering != "none", provision=queue.provision, sends=True, used=used
         )

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from common.errors import DStreamError
 
-USED_QUEUE_MISSING = "it does not exist, although changes were sent to it: it was deleted, or its name was changed; messages that it held are lost"
+USED_QUEUE_MISSING = (
+    "it does not exist, although changes may have been sent to it: it may have been deleted, or its name changed; messages that it held are lost "
+    "then"
+)
+"""Offsets show no more: they move past changes that were sent, and also by hand and while a table is idle."""
 CREATE_USED_QUEUE = (
     'create it again, or restart the router (the ingester, where no router runs) with provision = "create"; "When a queue was deleted" in '
     "docs/fail.md says how to send lost messages again"

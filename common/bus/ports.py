@@ -317,7 +317,7 @@ class EntityManager(Protocol):
     def queue_findings(
         self, name: str, *, sessions: bool, provision: Provision, sends: bool, used: bool = False
     ) -> Iterator[Finding]:
-        """For `dstream check`. `sends`: try whether the queue accepts a sender, else a receiver. `used`: changes were sent to it before.
+        """For `dstream check`. `sends`: try whether the queue accepts a sender, else a receiver. `used`: changes may have been sent to it.
 
         Raises DStreamError when the bus cannot be reached.
         """

@@ -43,7 +43,7 @@ def queue_findings(
     used: bool,
 ) -> Iterator[Finding]:
     """Findings on the queue, and on this machine's clock compared with the namespace's. `sends`: try whether the queue accepts a sender, else
-    whether it accepts a receiver. `used`: whether it was there before. Raises DStreamError when the namespace cannot be reached.
+    whether it accepts a receiver. `used`: whether changes may have been sent to it. Raises DStreamError when the namespace cannot be reached.
     """
     subject = f"queue {name}, to {'send' if sends else 'receive'}"
     facts: QueueFacts | None = None

@@ -44,7 +44,8 @@ def judge_queue(
     receives: bool = True,
     used: bool = False,
 ) -> list[Finding]:
-    """`facts`: None when it does not exist. `receives`: for the stage that receives, to which the dead letters belong. `used`: it was there."""
+    """`facts`: None when it does not exist. `receives`: for the stage that receives, to which the dead letters belong. `used`: it may have
+    been there."""
     if facts is None and used:
         judge = warn if provision == "create" else fail
         return [judge(subject, USED_QUEUE_MISSING, CREATE_USED_QUEUE, fix=az.created(entity, sessions=sessions))]

@@ -35,7 +35,7 @@ class Stores:
         self._of_tables: Kept | None = None
         self._of_capture: Kept | None = None
         self._queue_used = False
-        """Whether a table had an offset when it was last looked at: a queue that is missing then was deleted."""
+        """Whether a table had an offset when it was last looked at: a queue that is missing then may have been deleted."""
 
     def tables(self, unread: list[Unread]) -> SeenTables:
         if self._of_tables is None:

@@ -46,8 +46,8 @@ from ingester.window import probe_request, source_of
 
 
 def findings(settings: IngesterSettings, destination: str) -> Generator[Finding, None, bool]:
-    """One by one. `destination`: where the ingester sends the changes, as offsets store it. Returns whether an offset says that changes were
-    sent there; not where offsets cannot be read."""
+    """One by one. `destination`: where the ingester sends the changes, as offsets store it. Returns whether changes may have been
+    sent there, by an offset; not where offsets cannot be read."""
     with closing(Connection(settings.db)) as connection:
         reached = list(guarded("SQL Server", lambda: _server(connection, settings.db)))
         yield from reached
@@ -67,7 +67,7 @@ def findings(settings: IngesterSettings, destination: str) -> Generator[Finding,
             yield from guarded("capture", check.capture, fix=session.fix_of)
             if settings.low_latency:
                 yield from guarded("low latency", lambda: findings_of_scans(connection, session), fix=session.fix_of)
-        return check.sent
+        return check.may_have_sent
 
 
 def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
@@ -102,8 +102,8 @@ class _Database:
         self.session = _session(connection, settings)
         self.enabled = False
         """Whether the database has Change Data Capture; known after `cdc`."""
-        self.sent = False
-        """Whether an offset says that changes were sent to the destination; known after `offsets`."""
+        self.may_have_sent = False
+        """Whether an offset stands behind changes of the destination, which may have been sent to it; known after `offsets`."""
 
     def cdc(self) -> Iterator[Finding]:
         found = self._connection.rows(queries.CDC_ENABLED)
@@ -126,7 +126,9 @@ class _Database:
             lacking_columns=[name for name, at in zip(queries_of_offsets.COLUMNS, there, strict=True) if at is None],
         )
         self._readable = "SELECT" not in found.lacking_rights and not found.lacking_columns
-        self.sent = self._readable and self._connection.rows(asked.HAS_SENT, (self._destination,))[0][0] > 0
+        self.may_have_sent = (
+            self._readable and self._connection.rows(asked.MAY_HAVE_SENT, (self._destination,))[0][0] > 0
+        )
         yield judge_offsets(found, self.session)
 
     def tables(self) -> Iterator[Finding]:

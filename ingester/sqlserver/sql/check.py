@@ -32,7 +32,7 @@ MAY_USE_OFFSETS = "SELECT " + ", ".join(
 OFFSETS_COLUMNS_THERE = "SELECT " + ", ".join(f"COL_LENGTH(N'dbo.cdc_offsets', N'{name}')" for name in COLUMNS)
 """For each column that an older installation's table may lack, in that order; NULL if it does."""
 
-HAS_SENT = f"SELECT COUNT(*) FROM dbo.cdc_offsets WHERE destination = {P} AND last_command_id IS NOT NULL"
+MAY_HAVE_SENT = f"SELECT COUNT(*) FROM dbo.cdc_offsets WHERE destination = {P} AND last_command_id IS NOT NULL"
 """An offset that an ingester has moved has all of its parts."""
 
 OFFSET_KNOWN = f"SELECT COUNT(*) FROM dbo.cdc_offsets WHERE table_name = {P}"

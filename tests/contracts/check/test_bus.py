@@ -81,13 +81,13 @@ def test_a_queue_that_changes_were_sent_to_is_not_said_to_be_still_to_come(
         " VALUES ('dbo.Persons', 0x0000FFFFFFFFFFFFFFFF, 1, 0x00000000000000000001, 2, N'elsewhere')",
     )
     elsewhere = place.check("--stage", "ingester").each("warn", sending(place))
-    assert not [said for said in elsewhere if "changes were sent to it" in said]
+    assert not [said for said in elsewhere if "changes may have been sent" in said]
     place.execute(f"UPDATE dbo.cdc_offsets SET destination = N'{here}'")
     said = place.check("--stage", "ingester").said(outcome, sending(place))
-    assert "although changes were sent to it: it was deleted, or its name was changed" in said
+    assert "although changes may have been sent to it: it may have been deleted, or its name changed" in said
     assert '"When a queue was deleted" in docs/fail.md' in said
     place.execute("UPDATE dbo.cdc_offsets SET last_lsn = NULL, last_command_id = NULL")
-    assert "changes were sent to it" not in "".join(place.check("--stage", "ingester").lines)
+    assert "changes may have been sent" not in "".join(place.check("--stage", "ingester").lines)
 
 
 @pytest.mark.parametrize(("ordering", "sessions"), [("table", False), ("key", False), ("none", True)])
