@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,6 +24,11 @@ _LATE = 2.0
 """How many times as old it may become while tables change all the time, and would wait while it is read."""
 _SHARE = 30.0
 """The list of thousands of tables is read for seconds: it may take one part in so many of the time."""
+_LONGEST_SECONDS = 300.0
+"""Whatever it takes: for so long a new capture instance, or a column that none captures, may go unnoticed; or `_LATE` times as long."""
+_READINGS = 4
+_FIRST_SECONDS = 3.0
+"""What one reading may say of the next: the first one often takes longer, or waits for a lock."""
 
 
 class CatalogAge:
@@ -35,7 +41,8 @@ class CatalogAge:
     def __init__(self, clock: SteadyClock) -> None:
         self._clock = clock
         self._read_at = self._refused_at = float("-inf")
-        self._took = 0.0
+        self._readings = deque([_FIRST_SECONDS], _READINGS)
+        """What the last ones took. The quickest says what the list takes: the others waited for something else."""
         self._refusal: DStreamError | None = None
         self._reported = False
 
@@ -44,8 +51,9 @@ class CatalogAge:
         if missing or not self.may_ask:
             return self.may_ask
         age = self._clock() - self._read_at
-        often = max(_CATALOG_SECONDS, _SHARE * self._took)
-        return age >= often and (age >= _LATE * often or quiet() >= self._took)
+        takes = min(self._readings)
+        often = min(max(_CATALOG_SECONDS, _SHARE * takes), _LONGEST_SECONDS)
+        return age >= often and (age >= _LATE * often or quiet() >= takes)
 
     @property
     def may_ask(self) -> bool:
@@ -62,7 +70,7 @@ class CatalogAge:
         """While its context is open, the list is read. It is known if that ends without an error."""
         began = self._clock()
         yield
-        self._took = self._clock() - began
+        self._readings.append(self._clock() - began)
         if self._reported:
             log.info("the list of capture instances was read again")
         self._read_at, self._refused_at = self._clock(), float("-inf")

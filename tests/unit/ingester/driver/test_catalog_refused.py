@@ -147,3 +147,27 @@ def test_the_catalog_of_thousands_of_tables_is_read_less_often_as_long_as_it_tak
     for later, due in ((32.0, False), (92.0, False), (94.0, True)):
         now = later
         assert age.due(missing=False, quiet=lambda: 9.0) is due
+
+
+def waits(*readings: float, quiet: float = 9.0) -> float:
+    """Seconds until the catalog is due after readings that took so long."""
+    now = 0.0
+    age = CatalogAge(lambda: SteadyTime(now))
+    for seconds in readings:
+        with age.reading():
+            now += seconds
+    read = now
+    while not age.due(missing=False, quiet=lambda: quiet):
+        now += 1.0
+    return now - read
+
+
+def test_one_slow_reading_of_the_catalog_does_not_put_off_the_next() -> None:
+    assert waits(0.25, 0.25, 20.0) == 30.0
+    assert waits(0.25, 0.25, 20.0, quiet=0.0) == 60.0
+    assert waits(20.0) <= 90.0
+
+
+def test_the_catalog_is_read_every_five_minutes_however_long_it_takes_and_every_ten_beside_changes() -> None:
+    assert waits(*[20.0] * 8, quiet=60.0) == 300.0
+    assert waits(*[20.0] * 8, quiet=0.0) == 600.0
