@@ -16,6 +16,7 @@ import pytest
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.emulators.sqlserver.wire.test_kill import connect, run, spid
+from tests.worlds.world import wait_until
 
 ROWS = 3000
 LONG = "SELECT COUNT_BIG(*) FROM big a, big b, big c WHERE a.i + b.i + c.i < 0"
@@ -90,6 +91,5 @@ def test_an_insert_of_what_a_text_returns_is_rolled_back_by_a_kill(server: SqlSe
         )
         time.sleep(0.2)
         run(admin, f"KILL {number}")
-        while server.connections > 1:
-            time.sleep(0.01)
+        wait_until(lambda: server.connections == 1, "the connection of the killed session ends")
         assert run(admin, "SELECT COUNT(*) FROM copy")[0][0] == 0
