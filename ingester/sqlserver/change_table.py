@@ -52,10 +52,13 @@ def change_table(instance: CaptureInstance) -> ChangeTable:
 
 
 def with_columns_of(instance: ChangeTable, known: ChangeTable) -> ChangeTable:
-    """`instance`, with what is known of its columns. Its table may have another name by now."""
-    return replace(
-        instance, columns=known.columns, shape=known.shape, types_known=known.types_known, returned=known.returned
+    """`instance`, with what is known of its columns' types. Its table may have another name by now, and may have lost columns since: a dropped
+    column never comes back to a capture instance."""
+    gone = {column.ordinal for column in instance.columns if column.gone}
+    columns = tuple(
+        replace(column, gone=True) if column.ordinal in gone and not column.gone else column for column in known.columns
     )
+    return replace(instance, columns=columns, shape=known.shape, types_known=known.types_known, returned=known.returned)
 
 
 def of_one_table(instances: Iterable[ChangeTable]) -> tuple[ChangeTable, ...]:

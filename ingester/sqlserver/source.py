@@ -47,6 +47,8 @@ QueryMode = Literal["direct", "function"]
 
 _MOST_READERS = 64
 """How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
+_MOST_PRESENT = 256
+"""The same of columns that the driver's catalog does not show: asking again costs a request, or a look at all capture instances."""
 
 _Readable = tuple[str, TableName, tuple[CapturedColumn, ...], tuple[str, ...] | None, bool]
 """What makes a reader: a capture instance, the columns to read of it, and whether before images are read."""
@@ -85,9 +87,9 @@ class SqlServerSource:
         self._columns = Columns(connection, by_function=self._by_function)
         self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[_Readable, RowReader] = {}
-        self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
+        self._present: dict[tuple[str, Shape | None], ChangeTable] = {}
         """By the instance in a query: the same after an ALTER that the driver's catalog does not have yet, or with types that it does not
-        show."""
+        show. Those that were read last."""
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -209,15 +211,24 @@ class SqlServerSource:
     def _page_of(self, query: PageQuery) -> Page:
         instance = change_table(query.instance)
         place = instance.name, instance.shape
-        if place not in self._altered and not self._columns.are_certain(instance):
-            self._altered[place] = self._columns.as_returned(instance)
+        known = self._present.get(place)
+        if known is None and not self._columns.are_certain(instance):
+            known = self._columns.as_returned(instance)
+        if known is not None:
+            self._keep(place, known)
         for _ in range(_ATTEMPTS):
-            known = self._altered.get(place)
             page = self._page(instance if known is None else with_columns_of(instance, known), query)
             if page is not None:
                 return page
-            self._altered[place] = self._as_it_is_now(instance)
+            known = self._keep(place, self._as_it_is_now(instance))
         raise TransientError(f"reading {instance.table.key}: the columns of {instance.change_table} keep changing")
+
+    def _keep(self, place: tuple[str, Shape | None], known: ChangeTable) -> ChangeTable:
+        self._present.pop(place, None)
+        self._present[place] = known
+        if len(self._present) > _MOST_PRESENT:
+            del self._present[next(iter(self._present))]
+        return known
 
     def _as_it_is_now(self, instance: ChangeTable) -> ChangeTable:
         """`instance` with its change table's present columns. Raises TransientError if it no longer exists."""
