@@ -28,7 +28,8 @@ class LastingRaces:
         """The answer in place of `raced`; None when it refuses the document.
 
         Where the index has the field, a node is late: once it knows, it takes the document, or refuses it by itself. Where the index does not have
-        it after so long, nobody has brought it: the document contradicts itself.
+        it after so long, nobody has brought it: the document contradicts itself. A mapping is read from a node that has the master's state
+        (OpenSearch), or from one that may lag (Elasticsearch 9), which decides such races by itself since 8.16 and has none that last.
         """
         try:
             if self._mappings is None:

@@ -23,8 +23,9 @@ _FORGOTTEN: Final = 300.0
 
 @dataclass(slots=True)
 class _Race:
-    words: str
-    began: float
+    """`began`: when the document got which words first. `last`: when it got any."""
+
+    began: dict[str, float]
     last: float
 
 
@@ -36,13 +37,13 @@ class Races:
         self._looked = time.monotonic()
 
     def lost(self, id: str, words: str) -> float:
-        """For how many seconds this document has been getting these words, which name the field."""
+        """For how many seconds this document has been getting these words, which name the field, at times beside others."""
         now, race = time.monotonic(), self._races.get(id)
-        if race is None or race.words != words:
+        if race is None or now - race.last > _FORGOTTEN:
             self._forget(now)
-            race = self._races[id] = _Race(words, now, now)
+            race = self._races[id] = _Race({}, now)
         race.last = now
-        return now - race.began
+        return now - race.began.setdefault(words, now)
 
     def over(self, ids: Iterable[str]) -> None:
         """These documents got another answer."""
