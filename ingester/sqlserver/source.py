@@ -20,11 +20,11 @@ from ingester.source import (
     Stride,
     TableState,
 )
+from ingester.sqlserver.catalog.instances import instances, told
 from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table, with_columns_of
 from ingester.sqlserver.connection import Connection, is_error, refuses_the_statement
 from ingester.sqlserver.counting.steps import step
 from ingester.sqlserver.hints import HINTS
-from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.pages.columns import Columns, gone
 from ingester.sqlserver.pages.committed import LocalTimes, of_rows, removed
@@ -36,10 +36,8 @@ from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.sharing import shared_by
 from ingester.sqlserver.sql import changes as queries
-from ingester.sqlserver.sql import columns as queries_of_columns
 from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql.changes import RowsQuery, Statement
-from ingester.sqlserver.sql.declared import declared
 from ingester.sqlserver.times import CommitTimes
 from ingester.window import gap
 
@@ -48,7 +46,7 @@ QueryMode = Literal["direct", "function"]
 _MOST_READERS = 64
 """How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
 _MOST_PRESENT = 256
-"""The same of columns that the driver's catalog does not show: asking again costs a request, or a look at all capture instances."""
+"""The same of columns that the driver's catalog does not show: asking again costs a request or six."""
 
 _Readable = tuple[str, TableName, tuple[CapturedColumn, ...], tuple[str, ...] | None, bool]
 """What makes a reader: a capture instance, the columns to read of it, and whether before images are read."""
@@ -98,13 +96,13 @@ class SqlServerSource:
             return {}
         sets = self._connection.batch(queries.tables_found(tables), within=QUICK_SECONDS)
         found = {number: object_id for rows in sets for number, object_id in rows}
-        instances = self._instances()
+        captured = self._instances()
         states = {
             table: TableState(
                 exists=found[number] is not None,
-                instances=of_one_table(instance for source, instance in instances or () if source == found[number]),
-                database_has_cdc=instances is not None,
-                renamed=next((i.table for _, i in instances or () if found[number] is None and i.source == was), None)
+                instances=of_one_table(instance for source, instance in captured or () if source == found[number]),
+                database_has_cdc=captured is not None,
+                renamed=next((i.table for _, i in captured or () if found[number] is None and i.source == was), None)
                 if (was := (sources or {}).get(table))
                 else None,
             )
@@ -119,7 +117,7 @@ class SqlServerSource:
             return states
         moment = self._connection.rows(queries.SERVER_TIME)[0][0]
         for table, state in renamed.items():
-            former = [i for _, i in instances or () if i.source == sources[table]]
+            former = [i for _, i in captured or () if i.source == sources[table]]
             name = state.instances[0].table
             states[table] = replace(state, former=of_one_table(replace(i, table=name) for i in former), moment=moment)
         return states
@@ -133,48 +131,8 @@ class SqlServerSource:
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
             return None
-        self._prober.catalog_read(self._told(queries.CATALOG_STAMP)[0])
-        stamps = dict(self._told(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
-        columns: dict[int, list[CapturedColumn]] = {}
-        for object_id, *column in self._told(queries_of_columns.CAPTURED):
-            columns.setdefault(object_id, []).append(_captured(*column))
-        added: dict[int, list[str]] = {}
-        for object_id, name in self._told(queries_of_columns.ADDED):
-            added.setdefault(object_id, []).append(name)
-        return [
-            (
-                source_id,
-                ChangeTable(
-                    name=capture_instance,
-                    table=TableName(schema, source),
-                    change_table=change_table,
-                    start=LogPosition.before(Lsn(bytes(start_lsn))),
-                    columns=tuple(columns.get(object_id, ())),
-                    has_command_id=command_id_length is not None and not self._by_function,
-                    shape=_shape(object_id if object_id in stamps else source_id, stamps),
-                    types_known=object_id in stamps,
-                    source=identity or "",
-                    added=tuple(added.get(object_id, ())),
-                ),
-            )
-            for (
-                source_id,
-                schema,
-                source,
-                capture_instance,
-                change_table,
-                object_id,
-                start_lsn,
-                command_id_length,
-                identity,
-            ) in self._told(queries.CAPTURE_INSTANCES)
-            if start_lsn is not None and schema is not None
-        ]
-
-    def _told(self, question: str) -> list[tuple[Any, ...]]:
-        """Rows of the catalog, with a short wait for locks: a session that alters a table holds some, and the loop has
-        other tables."""
-        return self._connection.rows(in_its_scope(f"{queries.SHORT_WAIT};\n{question}"))
+        self._prober.catalog_read(told(self._connection, (queries.CATALOG_STAMP, ()))[0])
+        return instances(self._connection, by_function=self._by_function)
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         return self._prober.probe(requests)
@@ -232,7 +190,7 @@ class SqlServerSource:
 
     def _as_it_is_now(self, instance: ChangeTable) -> ChangeTable:
         """`instance` with its change table's present columns. Raises TransientError if it no longer exists."""
-        found = next((i for _, i in self._instances() or () if i.name == instance.name), None)
+        found = next((i for _, i in instances(self._connection, by_function=self._by_function, of=instance.name)), None)
         if found is None or found.shape is None or instance.shape is None:
             raise gone(instance)
         if found.shape.object_id != instance.shape.object_id:  # a new one of the same name
@@ -374,25 +332,3 @@ class SqlServerSource:
         if len(self._readers) > _MOST_READERS:
             del self._readers[next(iter(self._readers))]
         return reader
-
-
-def _captured(
-    name: str,
-    type_: str,
-    ordinal: int,
-    computed: bool | None,
-    length: int | None,
-    precision: int | None,
-    scale: int | None,
-    key: int | None,
-    gone: int,
-) -> CapturedColumn:
-    sql_type = type_.lower()
-    return CapturedColumn(
-        *(name, sql_type, ordinal, bool(computed), length == -1, key, length, bool(gone)),
-        declared=declared(sql_type, length, precision, scale),
-    )
-
-
-def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
-    return Shape(object_id, stamps.get(object_id))

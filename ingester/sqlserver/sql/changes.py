@@ -29,15 +29,27 @@ OFFSET_NOW = "SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET()) AS minutes"
 
 CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
 
-CAPTURE_INSTANCES = """\
-SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,
-       ct.capture_instance, ISNULL(OBJECT_NAME(ct.object_id), ct.capture_instance + N'_CT') AS change_table, ct.object_id, ct.start_lsn,
-       COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length,
-       CONVERT(nvarchar(12), ct.source_object_id) + N' ' + CONVERT(nvarchar(23), t.create_date, 126) AS source
-FROM cdc.change_tables AS ct LEFT JOIN sys.tables AS t ON t.object_id = ct.source_object_id
-ORDER BY ct.create_date, ct.object_id"""
-"""Only a login with a right on a table gets its name. `source` is its object id and creation date: a table keeps both
-when it is renamed or moved to another schema, and an id alone may be reused."""
+
+def change_tables(of: str | None) -> Statement:
+    """What to select capture instances from: all, or the one of this name."""
+    if of is None:
+        return "cdc.change_tables", ()
+    return f"(SELECT * FROM cdc.change_tables WHERE capture_instance = {P})", (of,)
+
+
+def capture_instances(of: str | None) -> Statement:
+    """Only a login with a right on a table gets its name. `source` is its object id and creation date: a table keeps both when it is renamed or
+    moved to another schema, and an id alone may be reused."""
+    rows, parameters = change_tables(of)
+    return (
+        "SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,\n"
+        "       ct.capture_instance, ISNULL(OBJECT_NAME(ct.object_id), ct.capture_instance + N'_CT') AS change_table, ct.object_id, ct.start_lsn,\n"
+        "       COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length,\n"
+        "       CONVERT(nvarchar(12), ct.source_object_id) + N' ' + CONVERT(nvarchar(23), t.create_date, 126) AS source\n"
+        f"FROM {rows} AS ct LEFT JOIN sys.tables AS t ON t.object_id = ct.source_object_id\n"
+        "ORDER BY ct.create_date, ct.object_id"
+    ), parameters
+
 
 SERVER_TIME = "SELECT CONVERT(nvarchar(23), GETDATE(), 126) AS moment"
 

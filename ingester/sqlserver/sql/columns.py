@@ -9,7 +9,7 @@ https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-
 from __future__ import annotations
 
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.sql.changes import P, Statement, function
+from ingester.sqlserver.sql.changes import P, Statement, change_tables, function
 
 _STAMP = """\
 CONVERT(varchar(23), MAX(o.modify_date), 121) + '/' + CONVERT(varchar(20), SUM(CAST(c.column_id AS bigint)
@@ -35,11 +35,15 @@ def stamp_and(constant: str) -> str:
     return f"SELECT {_STAMP},\n{constant}\n{_OF_A_TABLE}"
 
 
-STAMPS = f"""\
-SELECT c.object_id, {_STAMP}
-FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
-WHERE c.object_id IN (SELECT ct.object_id FROM cdc.change_tables AS ct UNION ALL SELECT ct.source_object_id FROM cdc.change_tables AS ct)
-GROUP BY c.object_id"""
+def stamps(of: str | None) -> Statement:
+    """Of change tables and of their sources. `of`: see change_tables."""
+    rows, parameters = change_tables(of)
+    return (
+        f"SELECT c.object_id, {_STAMP}\n"
+        "FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id\n"
+        f"WHERE c.object_id IN (SELECT ct.object_id FROM {rows} AS ct UNION ALL SELECT ct.source_object_id FROM {rows} AS ct)\n"
+        "GROUP BY c.object_id"
+    ), (*parameters, *parameters)
 
 
 def returned(instance: ChangeTable, *, by_function: bool) -> Statement:
@@ -59,27 +63,36 @@ SELECT d.name, TYPE_NAME(CASE WHEN d.system_type_id = 240 THEN d.user_type_id EL
 FROM sys.dm_exec_describe_first_result_set({P}, NULL, 0) AS d
 ORDER BY d.column_ordinal"""
 
-CAPTURED = """\
-SELECT cc.object_id, cc.column_name,
-       COALESCE(TYPE_NAME(CASE WHEN c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END),
-                TYPE_NAME(CASE WHEN s.system_type_id = 240 THEN s.user_type_id ELSE s.system_type_id END), cc.column_type) AS column_type,
-       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length,
-       ISNULL(c.precision, s.precision) AS precision, ISNULL(c.scale, s.scale) AS scale, ic.index_ordinal,
-       CASE WHEN s.column_id IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS v WHERE v.object_id = ct.source_object_id) THEN 1 ELSE 0 END AS gone
-FROM cdc.captured_columns AS cc
-JOIN cdc.change_tables AS ct ON ct.object_id = cc.object_id
-LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_name COLLATE DATABASE_DEFAULT
-LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id
-LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
-ORDER BY cc.object_id, cc.column_ordinal"""
-"""Types, lengths, precisions and scales are those of the change table, or of the source if the login may not see the change table; 240 is
-the system type of all CLR types. `gone`: dropped from the source; a later column of the same name is another one, with
-another id. In Azure SQL Database names in sys may have another collation than those in cdc, and the server would refuse
-to compare them."""
 
-ADDED = """\
-SELECT ct.object_id, s.name
-FROM cdc.change_tables AS ct JOIN sys.columns AS s ON s.object_id = ct.source_object_id
-WHERE s.column_id > (SELECT MAX(cc.column_id) FROM cdc.captured_columns AS cc WHERE cc.object_id = ct.object_id)
-ORDER BY ct.object_id, s.column_id"""
-"""The source's columns that were added after all captured ones. Others were left out on purpose."""
+def captured(of: str | None) -> Statement:
+    """Types, lengths, precisions and scales are those of the change table, or of the source if the login may not see the change table; 240 is
+    the system type of all CLR types. `gone`: dropped from the source; a later column of the same name is another one, with another id. In Azure
+    SQL Database names in sys may have another collation than those in cdc, and the server would refuse to compare them. `of`: see change_tables.
+    """
+    rows, parameters = change_tables(of)
+    return (
+        "SELECT cc.object_id, cc.column_name,\n"
+        "       COALESCE(TYPE_NAME(CASE WHEN c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END),\n"
+        "                TYPE_NAME(CASE WHEN s.system_type_id = 240 THEN s.user_type_id ELSE s.system_type_id END), cc.column_type) AS column_type,\n"
+        "       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length,\n"
+        "       ISNULL(c.precision, s.precision) AS precision, ISNULL(c.scale, s.scale) AS scale, ic.index_ordinal,\n"
+        "       CASE WHEN s.column_id IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS v WHERE v.object_id = ct.source_object_id)\n"
+        "            THEN 1 ELSE 0 END AS gone\n"
+        "FROM cdc.captured_columns AS cc\n"
+        f"JOIN {rows} AS ct ON ct.object_id = cc.object_id\n"
+        "LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_name COLLATE DATABASE_DEFAULT\n"
+        "LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id\n"
+        "LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id\n"
+        "ORDER BY cc.object_id, cc.column_ordinal"
+    ), parameters
+
+
+def added(of: str | None) -> Statement:
+    """The source's columns that were added after all captured ones. Others were left out on purpose. `of`: see change_tables."""
+    rows, parameters = change_tables(of)
+    return (
+        "SELECT ct.object_id, s.name\n"
+        f"FROM {rows} AS ct JOIN sys.columns AS s ON s.object_id = ct.source_object_id\n"
+        "WHERE s.column_id > (SELECT MAX(cc.column_id) FROM cdc.captured_columns AS cc WHERE cc.object_id = ct.object_id)\n"
+        "ORDER BY ct.object_id, s.column_id"
+    ), parameters

@@ -15,6 +15,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
 from ingester.position import Position
 from ingester.source import CaptureInstance, PageQuery, ProbeRequest
+from ingester.sqlserver.catalog.instances import instances
 from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window
@@ -494,6 +495,30 @@ def test_a_column_that_was_dropped_is_left_out_from_there_on_and_one_that_came_i
         ("Bio", True),
     ]
     assert instance.added == ("Age",)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_that_was_altered_is_looked_up_without_the_others(
+    places: Places, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one release had altered 59 tables, the catalog of all of them was read 59 times, and every table waited."""
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a')")
+    place.scan()
+    instance = place.instance()
+    place.execute("ALTER TABLE dbo.Persons ALTER COLUMN Name NVARCHAR(60) NULL")
+    place.execute(f"INSERT INTO dbo.Persons (ID, Name) VALUES (2, N'{'b' * 60}')")
+    place.scan()
+    asked = list[str | None]()
+
+    def counted(*arguments: Any, of: str | None = None, **more: Any) -> Any:
+        asked.append(of)
+        return instances(*arguments, of=of, **more)
+
+    monkeypatch.setattr("ingester.sqlserver.source.instances", counted)
+    page = place.source.page(PageQuery(instance, after=instance.start, upto=_end(place, instance), rows=9))
+    assert [change.data["Name"] for change in page.changes] == ["a", "b" * 60]
+    assert asked == [instance.name]
 
 
 @pytest.mark.parametrize("mode", MODES)
