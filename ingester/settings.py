@@ -81,17 +81,20 @@ class TablesOverrides(Settings):
     )
 
 
+_MOST_SLOTS = 1024
 _MASTER = re.compile(
-    r"local(\[([1-9]\d*|\*)(,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"local(\[(?P<slots>[1-9]\d*|\*)(,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
     r"|spark://[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*|k8s://(https?://)?[^\s/]\S*|yarn"
 )
 
 
 def _master(text: str) -> str:
-    if not _MASTER.fullmatch(text):
+    if (found := _MASTER.fullmatch(text)) is None:
         raise ValueError(
             "is not a Spark master: local[8] for this machine, spark://HOST:7077, k8s://https://HOST:PORT, or yarn"
         )
+    if (slots := found["slots"]) not in (None, "*") and (len(slots) > 9 or int(slots) > _MOST_SLOTS):
+        raise ValueError(f"has more than {_MOST_SLOTS} slots; local[8] is enough for most databases")
     return text
 
 
@@ -108,7 +111,7 @@ class SparkSettings(Settings):
     slots: int | None = Field(
         default=None,
         ge=2,
-        le=1024,
+        le=_MOST_SLOTS,
         description=(
             "Tasks at a time, 2 to 1024. None, the default: as many as the present executors can run, checked every few seconds, and at "
             "least 2; with `local[n]` that is n, with dynamic allocation twice as many. Set it below that to leave cores to others."

@@ -174,6 +174,7 @@ class LeaseKeeper:
     def close(self, seconds: float = 3.0, *, besides: Collection[str] = ()) -> None:
         """Release all locks, but for `besides`. Those that take longer than `seconds` in all run out by themselves."""
         deadline = steady() + seconds
+        self.want(())  # what is being taken is given back at once
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -190,6 +191,8 @@ class LeaseKeeper:
             try:
                 self.turn()
             except Exception as error:  # a defect; without this thread every lease would run out
+                if self._stop.is_set():
+                    return  # what it waited for was cancelled
                 log.error("taking and renewing locks failed, retrying", error=f"{type(error).__name__}: {error}")
             self._wake.wait(self.pause())
 

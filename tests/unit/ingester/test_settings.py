@@ -482,6 +482,13 @@ def test_a_spark_master_that_spark_does_not_know_is_refused_on_its_line(tmp_path
     assert "spark://HOST:7077" in text
 
 
+@pytest.mark.parametrize("slots", ["1025", "99999", "9" * 5000])
+def test_more_slots_than_a_machine_has_threads_for_are_refused(tmp_path: Path, slots: str) -> None:
+    """Spark began, took all threads of the machine, and failed a minute later."""
+    [(line, text)] = complaints(tmp_path, source(f'  spark {{\n    master = "local[{slots}]"\n  }}'))
+    assert (line, "has more than 1024 slots" in text) == (14, True)
+
+
 def test_transactions_are_a_stream_beside_the_tables(tmp_path: Path) -> None:
     assert load(tmp_path, source()).streams == (TableName("dbo", "Persons"),)
     settings = load(tmp_path, source("transactions = true"))

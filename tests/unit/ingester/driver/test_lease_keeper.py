@@ -410,3 +410,27 @@ def test_the_thread_takes_what_is_wanted_and_gives_everything_back_at_the_end(wo
     assert asked.wait(10)
     keeper.close()
     assert world.service.held == {}
+
+
+def test_a_stop_while_many_locks_are_taken_is_no_fault_and_leaves_none(world: World) -> None:
+    keeper, locks = world.ingester(want=[])
+    begun, goes_on = threading.Event(), threading.Event()
+    acquire = locks.acquire
+
+    def slow(name: str) -> Lease | None:
+        begun.set()
+        assert goes_on.wait(10)
+        return acquire(name)
+
+    locks.acquire = slow  # type: ignore[method-assign]
+    with capture_logs() as said:
+        keeper.start()
+        keeper.want([f"t{number}" for number in range(500)])
+        assert begun.wait(10)
+        keeper.close(0.2)
+        goes_on.set()
+        keeper._thread.join(10)
+        keeper._pool.shutdown()
+    assert not keeper._thread.is_alive()
+    assert [line["event"] for line in said if line["log_level"] == "error"] == []
+    assert world.service.held == {}
