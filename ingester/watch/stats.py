@@ -350,7 +350,7 @@ class IngesterStats:
             return self._executor or self._unusable
         if self._connected is None:
             return (
-                "starting: SQL Server has not been asked about the tables yet; wait for `ingester started` in the log, "
+                "starting: SQL Server, the locks and the queue have not all answered yet; wait for `ingester started` in the log, "
                 "which also shows failures"
             )
         if not self._connected:

@@ -60,7 +60,7 @@ def test_only_what_was_said_meanwhile_counts() -> None:
         ("owner", "the queue refuses messages, all tables wait [ingester.queue_gate]", True),
         ("owner", "Service Bus throttles", False),
         ("owner", "readyz: an ailment of its own", True),
-        ("owner", "readyz: starting: SQL Server has not been asked about the tables yet", False),
+        ("owner", "readyz: starting: SQL Server, the locks and the queue have not all answered yet", False),
         ("owner", "readyz: no answer", False),
         ("other", "readyz: an ailment of its own", False),
         ("other", "connection to SQL Server lost, retrying", False),
