@@ -25,15 +25,15 @@ def rendered(sql: str, parameters: Sequence[object]) -> str:
 
     Raises ValueError and TypeError for parameters that do not fit.
     """
+    if parameters:
+        return in_its_scope(sql, parameters)
+    return _numbered(sql, 0, 1)
+
+
+def in_its_scope(sql: str, parameters: Sequence[object] = ()) -> str:
+    """`sql` as a batch that keeps its SET options to itself. Raises as `rendered` does."""
     text = _numbered(sql, len(parameters), 1)
-    if not parameters:
-        return sql
     return _call(text, _types(parameters), [literal(value) for value in parameters])
-
-
-def in_its_scope(sql: str) -> str:
-    """`sql`, which has no parameters, as a batch that keeps its SET options to itself."""
-    return _call(sql, [], [])
 
 
 def batch(statements: Sequence[Statement]) -> str:

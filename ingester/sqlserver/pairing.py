@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from common.errors import PermanentError
+from common.recent import Recent
 from ingester.change import Operation
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.position import LogPosition
@@ -78,7 +79,7 @@ class Places:
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, Tally] = {}
+        self._last = Recent[str, Tally](_MOST_TABLES)
 
     def known(self, instance: ChangeTable, after: LogPosition) -> Tally:
         """From where the changes of the transaction of `after` must be counted up to there; at `after` itself where they need not be."""
@@ -90,10 +91,7 @@ class Places:
         return Tally(LogPosition.before(after.lsn), 0)
 
     def remember(self, instance: ChangeTable, found: Tally) -> None:
-        self._last.pop(instance.name, None)
-        self._last[instance.name] = found  # last in the dict: the first is the one that was read longest ago
-        if len(self._last) > _MOST_TABLES:
-            del self._last[next(iter(self._last))]
+        self._last.keep(instance.name, found)
 
     def of(
         self,

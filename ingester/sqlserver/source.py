@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import Ordering, TableName
+from common.recent import Recent
 from ingester.position import Position
 from ingester.source import (
     CapturedColumn,
@@ -20,7 +21,7 @@ from ingester.source import (
     Stride,
     TableState,
 )
-from ingester.sqlserver.catalog.instances import instances, told
+from ingester.sqlserver.catalog.instances import catalog_rows, instances
 from ingester.sqlserver.change_table import ChangeTable, Shape, change_table, of_one_table, with_columns_of
 from ingester.sqlserver.connection import Connection, is_error, refuses_the_statement
 from ingester.sqlserver.counting.steps import step
@@ -44,7 +45,7 @@ from ingester.window import gap
 QueryMode = Literal["direct", "function"]
 
 _MOST_READERS = 64
-"""How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
+"""How many tables' readers are cached, about 10 KB each."""
 _MOST_PRESENT = 256
 """The same of columns that the driver's catalog does not show: asking again costs a request or six."""
 
@@ -84,10 +85,10 @@ class SqlServerSource:
         self._places = Places() if places else None
         self._columns = Columns(connection, by_function=self._by_function)
         self._prober = Prober(connection, by_function=self._by_function)
-        self._readers: dict[_Readable, RowReader] = {}
-        self._present: dict[tuple[str, Shape | None], ChangeTable] = {}
+        self._readers = Recent[_Readable, RowReader](_MOST_READERS)
+        self._present = Recent[tuple[str, Shape | None], ChangeTable](_MOST_PRESENT)
         """By the instance in a query: the same after an ALTER that the driver's catalog does not have yet, or with types that it does not
-        show. Those that were read last."""
+        show."""
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -131,7 +132,7 @@ class SqlServerSource:
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
             return None
-        self._prober.catalog_read(told(self._connection, (queries.CATALOG_STAMP, ()))[0])
+        self._prober.catalog_read(catalog_rows(self._connection, (queries.CATALOG_STAMP, ()))[0])
         return instances(self._connection, by_function=self._by_function)
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
@@ -173,20 +174,13 @@ class SqlServerSource:
         if known is None and not self._columns.are_certain(instance):
             known = self._columns.as_returned(instance)
         if known is not None:
-            self._keep(place, known)
+            self._present.keep(place, known)
         for _ in range(_ATTEMPTS):
             page = self._page(instance if known is None else with_columns_of(instance, known), query)
             if page is not None:
                 return page
-            known = self._keep(place, self._as_it_is_now(instance))
+            known = self._present.keep(place, self._as_it_is_now(instance))
         raise TransientError(f"reading {instance.table.key}: the columns of {instance.change_table} keep changing")
-
-    def _keep(self, place: tuple[str, Shape | None], known: ChangeTable) -> ChangeTable:
-        self._present.pop(place, None)
-        self._present[place] = known
-        if len(self._present) > _MOST_PRESENT:
-            del self._present[next(iter(self._present))]
-        return known
 
     def _as_it_is_now(self, instance: ChangeTable) -> ChangeTable:
         """`instance` with its change table's present columns. Raises TransientError if it no longer exists."""
@@ -325,10 +319,7 @@ class SqlServerSource:
     def _reader(self, instance: ChangeTable, columns: tuple[str, ...] | None, *, before_images: bool) -> RowReader:
         # Without its start, which cleanup raises every day.
         known = (instance.name, instance.table, instance.columns, columns, before_images)
-        reader = self._readers.pop(known, None) or RowReader(
+        reader = self._readers.get(known) or RowReader(
             instance, decimals_as_numbers=self._decimals_as_numbers, before_images=before_images, columns=columns
         )
-        self._readers[known] = reader  # last in the dict: the first is the least recently used
-        if len(self._readers) > _MOST_READERS:
-            del self._readers[next(iter(self._readers))]
-        return reader
+        return self._readers.keep(known, reader)

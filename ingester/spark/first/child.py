@@ -142,7 +142,7 @@ class Child:
         self.watch()
 
     def _lost(self) -> TransientError:
-        if self._killed is not None:  # which is no fault of the slices beside
+        if self._killed is not None:  # the other slices are not at fault
             return TransientError(
                 f"reading before Spark has started: the process for that was ended, because {self._killed}",
                 hint="its tables are read again once Spark has started; if this repeats, see whether SQL Server and Service Bus "

@@ -19,12 +19,14 @@ from ingester.sqlserver.sql.declared import declared
 
 def instances(connection: Connection, *, by_function: bool, of: str | None = None) -> list[tuple[int, ChangeTable]]:
     """Each with its source table's object id, in order of creation. `of`: the one of this name alone, which costs nothing for the others."""
-    stamps = dict(told(connection, queries_of_columns.stamps(of)))  # before the columns: see queries_of_columns
+    stamps = dict(
+        catalog_rows(connection, queries_of_columns.stamps(of))
+    )  # read before the columns, so that an ALTER in between shows
     columns: dict[int, list[CapturedColumn]] = {}
-    for object_id, *column in told(connection, queries_of_columns.captured(of)):
+    for object_id, *column in catalog_rows(connection, queries_of_columns.captured(of)):
         columns.setdefault(object_id, []).append(_captured(*column))
     added: dict[int, list[str]] = {}
-    for object_id, name in told(connection, queries_of_columns.added(of)):
+    for object_id, name in catalog_rows(connection, queries_of_columns.added(of)):
         added.setdefault(object_id, []).append(name)
     return [
         (
@@ -52,16 +54,15 @@ def instances(connection: Connection, *, by_function: bool, of: str | None = Non
             start_lsn,
             command_id_length,
             identity,
-        ) in told(connection, queries.capture_instances(of))
+        ) in catalog_rows(connection, queries.capture_instances(of))
         if start_lsn is not None and schema is not None
     ]
 
 
-def told(connection: Connection, question: Statement) -> list[tuple[Any, ...]]:
+def catalog_rows(connection: Connection, question: Statement) -> list[tuple[Any, ...]]:
     """Rows of the catalog, with a short wait for locks: a session that alters a table holds some, and the loop has other tables."""
     text, parameters = question
-    sql = f"{queries.SHORT_WAIT};\n{text}"
-    return connection.rows(sql, parameters) if parameters else connection.rows(in_its_scope(sql))
+    return connection.rows(in_its_scope(f"{queries.SHORT_WAIT};\n{text}", parameters))
 
 
 def _captured(

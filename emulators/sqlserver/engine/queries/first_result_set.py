@@ -1,6 +1,6 @@
 """sys.dm_exec_describe_first_result_set: what the columns of a SELECT are, without running it. Only a batch of one SELECT, without parameters.
 
-Refuses other batches with error 50001, where the real server follows every path. What a query is refused for is told in a row, as there.
+Other batches fail with error 50001; the real server follows every path. As there, a row says why a query is refused.
 Its columns are those that need no answer about the browse mode, and none that is for internal use.
 Source: https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-describe-first-result-set-transact-sql
 """
