@@ -22,18 +22,22 @@ from dstream.server import PASSING, TELLS_PASSING, Server, stage_commands
 ROOT = Path(__file__).parents[3]
 
 # Stand-ins for a stage. Each says when it is ready, so that no test signals a process that cannot hear yet.
+# The signal is blocked, then awaited: one that came between a look and signal.pause() would be slept through.
 DRAINS = """
 import pathlib, signal, sys
-def stop(number, frame):
-    pathlib.Path(sys.argv[1] + ".drained").touch()
-    sys.exit(int(sys.argv[2]))
-signal.signal(signal.SIGTERM, stop)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 pathlib.Path(sys.argv[1] + ".ready").touch()
-while True:
-    signal.pause()
+signal.sigwait({signal.SIGTERM})
+pathlib.Path(sys.argv[1] + ".drained").touch()
+sys.exit(int(sys.argv[2]))
 """
 DIES = "import sys; sys.exit(int(sys.argv[2]))"
-DEAF = DRAINS.replace("signal.signal(signal.SIGTERM, stop)", "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+DEAF = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1] + ".ready").touch()
+time.sleep(3600)
+"""
 
 
 def command(code: str, name: Path, status: int = 0) -> list[str]:
