@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from common.config.bind import Bound, Document, UnsetPolicy, bind
-from common.config.durations import Duration, PositiveDuration, format_duration, parse_duration
+from common.config.durations import Duration, PositiveDuration, between, format_duration, parse_duration
 from common.config.settings import Location, Settings
 from common.config.values import Problem
 from common.names import TableName
@@ -39,14 +39,17 @@ def _conf_value(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
+PollInterval = Annotated[PositiveDuration, between(timedelta(milliseconds=1), timedelta(days=7))]
+
+
 class PollIntervals(Settings):
     """How often a table is checked: `poll_interval` after a change, doubling to `max_poll_interval` while it is idle."""
 
-    poll_interval: PositiveDuration = Field(
+    poll_interval: PollInterval = Field(
         default=timedelta(seconds=5),
-        description="Shortest time between two checks of a table. `5s` is SQL Server's own pause between two captures.",
+        description="Shortest time between two checks of a table, `1ms` to `168h`. `5s` is SQL Server's own pause between two captures.",
     )
-    max_poll_interval: PositiveDuration = Field(
+    max_poll_interval: PollInterval = Field(
         default=timedelta(minutes=2),
         description="Longest time between two checks of an idle table, and so the longest delay of its next change. `2m` spares the database.",
     )
@@ -60,10 +63,10 @@ class PollIntervals(Settings):
 
 class _PollingOverride(Settings):
     table_name: Table = Field(description="One of `tables`.")
-    poll_interval: PositiveDuration | None = Field(
+    poll_interval: PollInterval | None = Field(
         default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
     )
-    max_poll_interval: PositiveDuration | None = Field(
+    max_poll_interval: PollInterval | None = Field(
         default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
     )
     snapshot: SnapshotOverride = Field(default_factory=SnapshotOverride, description="Snapshots of this table.")
@@ -208,15 +211,17 @@ class IngesterSettings(Topology):
             "rows have fewer: at most eight full batches (2 MB on Standard), and never more than 4 MiB."
         ),
     )
-    slice: PositiveDuration = Field(
+    slice: Annotated[PositiveDuration, between(timedelta(milliseconds=1), timedelta(hours=1))] = Field(
         default=timedelta(seconds=10),
-        description="Longest time that a task reads one backlog before others get their turn. `10s` lets a stop finish well within 20 s.",
+        description=(
+            "Longest time that a task reads one backlog before others get their turn, `1ms` to `1h`. `10s` lets a stop finish well within 20 s."
+        ),
     )
-    coalesce: Duration = Field(
+    coalesce: Annotated[Duration, between(timedelta(0), timedelta(minutes=1))] = Field(
         default=timedelta(milliseconds=100),
         description=(
-            "When a table is due, how much earlier than due others are checked along with it, by one question and one Spark job. `100ms` is "
-            "short compared with a poll interval. `0s`: each is checked at its own time."
+            "When a table is due, how much earlier than due others are checked along with it, by one question and one Spark job, at most `1m`. "
+            "`100ms` is short compared with a poll interval. `0s`: each is checked at its own time."
         ),
     )
     low_latency: bool = Field(

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from common.azure_blob.settings import AccountUrl, ContainerName, StorageString, conflicts_of_account, host_of
 from common.bus.place import PlaceTemplate
 from common.bus.settings import EnvelopedOutputSettings
-from common.config.durations import Duration, PositiveDuration, between
+from common.config.durations import Duration, between
 from common.config.settings import Location
 from common.config.sizes import MemorySize, Size
 from common.names import Origin, TableName, escaped, shortened
@@ -116,9 +116,11 @@ class FileSettings(EnvelopedOutputSettings):
             "loses messages. The default is `true`, because nothing may be lost."
         ),
     )
-    timeout: PositiveDuration = Field(
+    timeout: Annotated[Duration, between(timedelta(seconds=1), timedelta(minutes=10))] = Field(
         default=timedelta(seconds=30),
-        description="How long one addition to a file may take. `30s` is enough for a slow network; then its session waits and others go on.",
+        description=(
+            "How long one addition to a file may take, `1s` to `10m`. `30s` is enough for a slow network; then its session waits and others go on."
+        ),
     )
 
     @classmethod
