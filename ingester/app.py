@@ -25,6 +25,7 @@ from common.cores import usable_cores
 from common.errors import Stopped
 from common.names import TRANSACTIONS, TableName
 from common.observability.tracing import variables
+from common.observability.unanswered import told_while_unanswered
 from ingester.destination import destination_of, open_queue
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -76,6 +77,8 @@ _PROVIDER_STOPS = 4.0
 _LOOK = 60.0
 """Seconds that a statement may take which looks where the next chunks of a snapshot end."""
 
+_SERVER_AWAY = "check whether it is overloaded, a session holds locks in the database, or the network drops packets"
+_LOCKS_AWAY = "check that this machine reaches what keeps them: the storage account, or SQL Server"
 _JVM_SECONDS = 5.0
 """After which PySpark is imported although the JVM does not listen yet."""
 _SCANS_APART = 0.1
@@ -147,7 +150,7 @@ def _run(
     with engine(settings) as begun:
         looking = Connection(settings.db, stop=stop)
         finder = Finder(settings, partial(tables_under_cdc, looking), stats.found, looking.close)
-        with given_up(stop):
+        with given_up(stop), _asking(settings, "the tables"):
             resolved = finder.begin()
         return _run_with(resolved, finder, stop, stats, begun, watched)
 
@@ -169,11 +172,11 @@ def _run_with(
         source = _source(settings, connection, counted := list(settings.tables))
         offsets = SqlServerOffsets(connection, destination_of(settings))
         pauses = PauseLook(SqlServerPauses(Connection(settings.db, proven=True, stop=stop)))
-        with given_up(stop):
+        with given_up(stop), _asking(settings, "offsets and pauses"):
             offsets.ensure()
-            stored = _stored(settings, connection, stop)
+            stored, paused = _stored(settings, connection, stop), pauses.first()
+        with given_up(stop), told_while_unanswered(f"locks of type {settings.locks.type}", hint=_LOCKS_AWAY):
             locks.ensure()
-            paused = pauses.first()
         with begun() as executor:
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.streams)))
             loop = Loop(
@@ -202,6 +205,10 @@ def _run_with(
     finally:
         locks.close()
         connection.close()
+
+
+def _asking(settings: IngesterSettings, of: str) -> AbstractContextManager[None]:
+    return told_while_unanswered(f"SQL Server {settings.db.host}, asked about {of}", hint=_SERVER_AWAY)
 
 
 def _scans_apart(settings: IngesterSettings) -> float:

@@ -14,8 +14,11 @@ from common.bus.ports import QueueNeed
 from common.buses import bus_of
 from common.errors import TransientError
 from common.in_time import in_time
+from common.observability.unanswered import told_while_unanswered
 from ingester.settings import IngesterSettings
 from ingester.stdio.settings import StandardOutput
+
+_REACH = "check that the namespace can be reached, and that it is not throttled"
 
 _OPENING = 300.0
 """Seconds for the queue at a start. Each of its steps has a deadline of its own; this one bounds them all."""
@@ -39,11 +42,12 @@ def open_queue(settings: IngesterSettings, stop: threading.Event) -> None:
     Raises PermanentError, TransientError and, once `stop` is set, Stopped: a service that says nothing must not hold up a stop.
     """
     try:
-        in_time(_OPENING, partial(_open_queue, settings, stop), stop=stop, name="queue")
+        with told_while_unanswered(f"queue {settings.queue.name} at {settings.queue.where}", hint=_REACH):
+            in_time(_OPENING, partial(_open_queue, settings, stop), stop=stop, name="queue")
     except TimeoutError as error:
         raise TransientError(
             f"opening {settings.queue.name}: it took more than {_OPENING:g} s",
-            hint="check that the namespace can be reached, and that it is not throttled",
+            hint=_REACH,
         ) from error
 
 

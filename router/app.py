@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import structlog
 
 from common.buses import bus_of
 from common.errors import Stopped
+from common.observability.unanswered import told_while_unanswered
 from router.health import Reports, endpoint
 from router.receiving.carried import Carried
 from router.receiving.pace import Pace
@@ -80,7 +82,8 @@ def route(
     succession = Succession(first, stop)
     try:
         with passed_on(stop, succession.end):
-            first.open(provisioned=provisioned)
+            with _opening(settings):
+                first.open(provisioned=provisioned)
             _tell_start(settings)
             started()
             with (
@@ -106,6 +109,13 @@ def _routed(succession: Succession, tally: Tally) -> int:
         seconds=round(time.monotonic() - began, 1),
     )
     return status
+
+
+def _opening(settings: RouterSettings) -> AbstractContextManager[None]:
+    return told_while_unanswered(
+        f"queue {settings.queue_name} at {settings.source.where}, and the outputs",
+        hint="check that they can be reached, and are not throttled; thousands of topics take minutes",
+    )
 
 
 def _tell_start(settings: RouterSettings) -> None:
@@ -134,7 +144,8 @@ class _Parent:
         """See `run`."""
         try:
             with passed_on(self._stop, lambda: self._now.over.set()):
-                self._now.open()
+                with _opening(self._settings):
+                    self._now.open()
                 self._stands_by(self._now)
                 with (
                     Follower(self._settings, self._candidate, self._adopted, self._reports.start) as follower,
