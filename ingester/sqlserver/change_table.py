@@ -11,11 +11,16 @@ from ingester.source import CaptureInstance
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What shows that a table's columns are still as they were: its object id, and a stamp that differs after any
-    change of them."""
+    """What shows that a capture instance is still the same one, and its columns as they were.
+
+    `object_id`: of the table that the columns' types were read from, whose `stamp` differs after any change of them. `source_id`: of the source
+    table, which may lose columns. `made_id`: of the change table, which another capture instance of the same name does not share.
+    """
 
     object_id: int
     stamp: str | None
+    source_id: int
+    made_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,7 +187,7 @@ class SqlServerSource:
         found = next((i for _, i in instances(self._connection, by_function=self._by_function, of=instance.name)), None)
         if found is None or found.shape is None or instance.shape is None:
             raise gone(instance)
-        if found.shape.object_id != instance.shape.object_id:  # a new one of the same name
+        if found.shape.made_id != instance.shape.made_id:  # a new one of the same name
             raise gone(instance)
         now = with_columns_of(instance, found)
         return now if self._columns.are_certain(now) else self._columns.as_returned(now)

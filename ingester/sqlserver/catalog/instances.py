@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from common.names import TableName
 from ingester.source import CapturedColumn
@@ -16,9 +16,25 @@ from ingester.sqlserver.sql import columns as queries_of_columns
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.sql.declared import declared
 
+_READINGS: Final = 3
+"""How often the catalog is read because a capture instance was made meanwhile."""
+
 
 def instances(connection: Connection, *, by_function: bool, of: str | None = None) -> list[tuple[int, ChangeTable]]:
-    """Each with its source table's object id, in order of creation. `of`: the one of this name alone, which costs nothing for the others."""
+    """Each with its source table's object id, in order of creation. `of`: the one of this name alone, which costs nothing for the others.
+
+    Every capture instance has columns: one that was made between two of the questions seems to have none, and is left out where further readings
+    do not help.
+    """
+    found: list[tuple[int, ChangeTable]] = []
+    for _ in range(_READINGS):
+        found = _instances(connection, by_function=by_function, of=of)
+        if all(instance.columns for _, instance in found):
+            break
+    return [one for one in found if one[1].columns]
+
+
+def _instances(connection: Connection, *, by_function: bool, of: str | None) -> list[tuple[int, ChangeTable]]:
     stamps = dict(
         catalog_rows(connection, queries_of_columns.stamps(of))
     )  # read before the columns, so that an ALTER in between shows
@@ -38,7 +54,7 @@ def instances(connection: Connection, *, by_function: bool, of: str | None = Non
                 start=LogPosition.before(Lsn(bytes(start_lsn))),
                 columns=tuple(columns.get(object_id, ())),
                 has_command_id=command_id_length is not None and not by_function,
-                shape=_shape(object_id if object_id in stamps else source_id, stamps),
+                shape=_shape(object_id, source_id, stamps),
                 types_known=object_id in stamps,
                 source=identity or "",
                 added=tuple(added.get(object_id, ())),
@@ -83,5 +99,6 @@ def _captured(
     )
 
 
-def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
-    return Shape(object_id, stamps.get(object_id))
+def _shape(object_id: int, source_id: int, stamps: Mapping[int, str]) -> Shape:
+    seen = object_id if object_id in stamps else source_id
+    return Shape(seen, stamps.get(seen), source_id, object_id)

@@ -29,7 +29,7 @@ from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.pages.layouts import Layouts
 from ingester.sqlserver.position import in_the_log
 from ingester.sqlserver.sql.changes import after
-from ingester.sqlserver.sql.columns import STAMP
+from ingester.sqlserver.sql.columns import OWN_STAMP, STAMP
 from ingester.sqlserver.sql.history import rows as queries
 from ingester.sqlserver.sql.history.base_table import (
     BaseColumn,
@@ -232,7 +232,7 @@ class SqlServerRows:
         named, stamps, columns, indexes, filters = self._connection.batch(
             [
                 queries.quick(queries.TABLE, object_id, instance.source),
-                queries.quick(layouts.question, object_id),  # before the columns: see queries of columns
+                queries.quick(layouts.question(OWN_STAMP), object_id),  # before the columns: see queries of columns
                 queries.quick(queries.COLUMNS, instance.name, object_id),
                 queries.quick(queries.INDEXES, object_id),
                 queries.quick(queries.ROW_FILTERS, object_id),
@@ -243,7 +243,7 @@ class SqlServerRows:
                 f"reading {instance.table.key}: the table that {instance.name} captures no longer exists, or this login may no longer see it",
                 hint=read_table(instance.table),
             )
-        known, stamp = tuple(_column(row) for row in columns), layouts.stamp_of(stamps[0])
+        known, [stamp] = tuple(_column(row) for row in columns), layouts.answer(stamps[0], 1)
         _refuse_filtered(TableName(*named[0]), [TableName(*policy) for policy in filters])
         found = [IndexColumn(n, bool(p), c, bool(d), partitions=bool(by)) for n, p, c, d, by in indexes]
         chosen = chosen_key(instance, known, found)

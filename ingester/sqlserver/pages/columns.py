@@ -40,12 +40,12 @@ class Columns:
 
     def question(self, instance: ChangeTable) -> Statement:
         """What shows whether the columns are still those of `instance`: for the end of a page."""
-        text = self._layouts.question
-        of_table = (instance.shape.object_id if instance.shape is not None else None,)
+        text, shape = self._layouts.question(queries.AS_READ), instance.shape
+        ids = (None, None, None) if shape is None else (shape.object_id, shape.made_id, shape.source_id)
         if instance.returned is None:
-            return text, of_table
+            return text, (*ids, instance.name)
         returned, of_it = queries.returned(instance, by_function=self._by_function)
-        return f"{text};\n{returned}", (*of_table, *of_it)
+        return f"{text};\n{returned}", (*ids, instance.name, *of_it)
 
     @staticmethod
     def sets_of(instance: ChangeTable) -> int:
@@ -53,10 +53,12 @@ class Columns:
         return 1 if instance.returned is None else 2
 
     def are_those_of(self, instance: ChangeTable, answer: Answer) -> bool:
-        (stamp,), *returned = answer
-        seen = self._layouts.stamp_of(stamp)
-        if instance.shape is not None and seen != instance.shape.stamp:
-            return False
+        (seen,), *returned = answer
+        stamp, still_there, made_id = self._layouts.answer(seen, 3)
+        if (shape := instance.shape) is not None:
+            left = sum(not column.gone for column in instance.columns)
+            if (stamp, made_id) != (shape.stamp, shape.made_id) or still_there not in (None, left):
+                return False
         return instance.returned is None or instance.returned == stamp_of(returned[0])
 
     def still_are_those_of(self, instance: ChangeTable) -> bool:

@@ -1,7 +1,7 @@
 """Whether the server's bytes of some constants are those that `values.py` reads. Pure.
 
 Conversions to binary are not promised to be the same in all versions, and Microsoft names money among those that have changed. A length shows no
-order of bytes: so a server converts a constant of each type once, in the statement that reads a table's stamp anyway. Tables without columns
+order of bytes: so a server converts a constant of each type once, in a statement of one row that is asked anyway. Tables without columns
 of a type that differs are read as ever. A type whose values are one byte has no order. Refuses to read another layout.
 https://learn.microsoft.com/sql/t-sql/data-types/binary-and-varbinary-transact-sql
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from ingester.sqlserver.sql.columns import STAMP, stamp_and
 from ingester.sqlserver.values import another_layout
 
 
@@ -45,11 +44,9 @@ SAMPLES: Final = {
 """By the type whose columns are read so."""
 
 _ALL: Final = b"".join(sample.octets for sample in SAMPLES.values())
-_QUESTION: Final = " + ".join(
+_BYTES: Final = " + ".join(
     f"CONVERT(binary({len(sample.octets)}), CAST('{sample.text}' AS {sample.declared}))" for sample in SAMPLES.values()
 )
-STAMP_AND_LAYOUTS: Final = stamp_and(f"{_QUESTION} AS layouts")
-"""One value with the bytes of all constants, one behind the other: a page's rows are counted, and this is none."""
 
 
 class Layouts:
@@ -60,17 +57,15 @@ class Layouts:
         self.different: frozenset[str] = frozenset()
         """Types with other bytes than those that are read."""
 
-    @property
-    def question(self) -> str:
-        """Which stamp to ask for: with the constants, until the server has answered once."""
-        return STAMP_AND_LAYOUTS if not self._known else STAMP
+    def question(self, selected: str) -> str:
+        """Selects this, and the bytes of all constants, one behind the other, until the server has answered once."""
+        return f"SELECT {selected}" if self._known else f"SELECT {selected},\n       {_BYTES} AS layouts"
 
-    def stamp_of(self, row: Sequence[Any]) -> str | None:
-        """The stamp in the answer to `question`, whose constants are remembered."""
-        if len(row) > 1:
-            self._known, self.different = True, _different(row[1])
-        stamp: str | None = row[0]
-        return stamp
+    def answer(self, row: Sequence[Any], selected: int) -> Sequence[Any]:
+        """The values that were `selected` in the answer to `question`, whose constants are remembered."""
+        if len(row) > selected:
+            self._known, self.different = True, _different(row[selected])
+        return row[:selected]
 
 
 def refuse(different: frozenset[str], types: Collection[str]) -> None:

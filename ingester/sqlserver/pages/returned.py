@@ -32,6 +32,8 @@ def as_returned(instance: ChangeTable, answer: Answer) -> ChangeTable:
     for *_, number, text in answer:
         if number is not None:
             raise meaning(number, text or "", f"{doing}: asking what {instance.name} returns")
+    if not instance.columns:
+        raise TransientError(f"{doing}: the catalog shows no column of capture instance {instance.name}")
     found = {name: kind for name, *kind, _, _ in answer}
     if missing := [column.name for column in instance.columns if column.name not in found]:
         raise TransientError(f"{doing}: capture instance {instance.name} no longer returns column {missing[0]!r}")

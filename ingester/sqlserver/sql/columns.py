@@ -30,9 +30,22 @@ STAMP = f"SELECT {_STAMP}\n{_OF_A_TABLE}"
 """NULL for a table that no longer exists, or that this login may not see."""
 
 
-def stamp_and(constant: str) -> str:
-    """`STAMP` with a second value, which is returned for any table."""
-    return f"SELECT {_STAMP},\n{constant}\n{_OF_A_TABLE}"
+OWN_STAMP = f"({STAMP}) AS stamp"
+"""In a select list."""
+
+AS_READ = f"""\
+{OWN_STAMP},
+       (SELECT SUM(CASE WHEN cc.column_id IS NULL THEN 0 ELSE 1 END)
+        FROM sys.columns AS s WITH (NOLOCK) LEFT JOIN cdc.captured_columns AS cc ON cc.object_id = {P} AND cc.column_id = s.column_id
+        WHERE s.object_id = {P}) AS still_there,
+       (SELECT ct.object_id FROM cdc.change_tables AS ct WHERE ct.capture_instance = {P}) AS made_id"""
+"""What shows whether a capture instance is still as it was read: its table's stamp, how many of its columns the source still has, and which change
+table its name means.
+
+DROP COLUMN leaves the change table as it is, with NULL in later rows. NULL for a source that this login may not see. NOLOCK: a session that alters
+the source in a long transaction must not hold up the rows from before it. If it has dropped a column, the catalog is read again, which waits for its
+end.
+"""
 
 
 def stamps(of: str | None) -> Statement:

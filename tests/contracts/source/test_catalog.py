@@ -15,7 +15,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
 from ingester.position import Position
 from ingester.source import CaptureInstance, PageQuery, ProbeRequest
-from ingester.sqlserver.catalog.instances import instances
+from ingester.sqlserver.catalog.instances import catalog_rows, instances
 from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window
@@ -426,9 +426,10 @@ def test_a_table_that_is_altered_while_its_page_is_read_is_read_again(places: Pl
             return read(sql, *rest)
         parameters, enough = rest
         page, _, stamp = sql.rpartition(";\n")
-        sets, whole = read(page, parameters[:-1], enough)
+        behind = stamp.count(queries.P)
+        sets, whole = read(page, parameters[:-behind], enough)
         place.scan()
-        return [*sets, place.connection.rows(stamp, parameters[-1:])], whole
+        return [*sets, place.connection.rows(stamp, parameters[-behind:])], whole
 
     place.connection.rows_until = meanwhile  # type: ignore[method-assign, assignment]
     page = place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=9))
@@ -538,6 +539,73 @@ def test_a_column_that_was_dropped_between_two_pages_is_left_out_as_well(
     place.scan()
     *_, last = place.read()
     assert (dict(last.data), last.unavailable) == ({"ID": 2, "Name": "c"}, ("Bio",))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("rows", [9, 1])
+def test_a_column_that_was_dropped_after_the_catalog_was_read_is_never_told_as_null(
+    places: Places, mode: str, again: bool, rows: int
+) -> None:
+    """DROP COLUMN leaves the change table as it is, and whoever asks for a page may have read the catalog minutes ago."""
+    place = places(query_mode=mode, page_bytes=1 if rows == 1 else 1 << 20)
+    instance = place.instance()
+    place.execute("ALTER TABLE dbo.Persons DROP COLUMN Bio")
+    if again:
+        place.execute("ALTER TABLE dbo.Persons ADD Bio NVARCHAR(MAX) NULL")
+    place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a'), (2, N'b')")
+    place.scan()
+    assert not any(column.gone for column in instance.columns)
+    page = place.source.page(PageQuery(instance, after=instance.start, upto=_end(place, instance), rows=rows))
+    assert {(tuple(change.data), change.unavailable) for change in page.changes} == {(("ID", "Name"), ("Bio",))}
+
+
+def test_a_session_that_alters_a_table_for_long_does_not_hold_up_what_was_captured_before(places: Places) -> None:
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a')")
+    place.scan()
+    instance = place.instance()
+    with place.login.connect() as client, client.cursor() as cursor:
+        client.autocommit(False)
+        cursor.execute("ALTER TABLE dbo.Persons ADD Age INT NULL")
+        page = place.source.page(PageQuery(instance, after=instance.start, upto=_end(place, instance), rows=9))
+        client.rollback()
+    assert [change.data["ID"] for change in page.changes] == [1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("again", [False, True])
+def test_an_instance_that_is_made_while_the_catalog_is_read_has_its_columns(
+    places: Places, mode: str, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its columns were asked for before it was there, and rows without any column would have been sent."""
+    place = places(query_mode=mode)
+    asked = list[str]()
+
+    def made_meanwhile(connection: Any, question: Any) -> Any:
+        asked.append(question[0])
+        if len(asked) == 4:  # the capture instances are asked for last
+            if again:
+                place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'dbo_Persons'")
+                place.enable()
+            else:
+                place.enable(capture_instance="second")
+        return catalog_rows(connection, question)
+
+    monkeypatch.setattr("ingester.sqlserver.catalog.instances.catalog_rows", made_meanwhile)
+    found = [instance for _, instance in instances(place.connection, by_function=mode == "function")]
+    assert [instance.name for instance in found] == (["dbo_Persons"] if again else ["dbo_Persons", "second"])
+    assert [[column.name for column in instance.columns] for instance in found] == [["ID", "Name", "Bio"]] * len(found)
+
+
+def test_an_instance_whose_columns_are_never_seen_is_none(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = places()
+
+    def without_columns(connection: Any, question: Any) -> Any:
+        return [] if "captured_columns AS cc\nJOIN" in question[0] else catalog_rows(connection, question)
+
+    monkeypatch.setattr("ingester.sqlserver.catalog.instances.catalog_rows", without_columns)
+    assert instances(place.connection, by_function=False) == []
 
 
 @pytest.mark.parametrize("mode", MODES)

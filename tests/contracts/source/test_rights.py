@@ -98,6 +98,36 @@ def test_a_login_that_may_not_see_the_change_table_is_told_of_large_columns_all_
     assert [c.unavailable for c in page.changes] == [(), (), ("Bio",)]
 
 
+def test_an_instance_that_was_made_again_is_another_to_a_login_that_sees_its_source_alone(reader: Any) -> None:
+    """To such a login the source looks as before, and the columns and the key of the former instance were taken for the new one's."""
+    place, source = reader(FUNCTION, mode="function")
+    place.execute("CREATE TABLE dbo.Codes (ID INT PRIMARY KEY, Code INT NOT NULL, Bio NVARCHAR(9) NULL)")
+    place.execute("CREATE UNIQUE INDEX ix_code ON dbo.Codes (Code)")
+    place.execute(f"GRANT SELECT ON OBJECT::dbo.Codes TO {READER}")
+    codes = TableName("dbo", "Codes")
+
+    def keys(instance: CaptureInstance) -> list[tuple[tuple[object, ...], tuple[str, ...]]]:
+        probe = source.probe([ProbeRequest(instance, None)])
+        page = source.page(PageQuery(instance, after=instance.start, upto=probe.upto, rows=9))
+        return [(change.key, change.unavailable) for change in page.changes]
+
+    place.enable(table="Codes", index_name="ix_code")
+    place.execute("ALTER TABLE dbo.Codes DROP COLUMN Bio")
+    place.execute("ALTER TABLE dbo.Codes ADD Bio NVARCHAR(9) NULL")
+    place.execute("INSERT INTO dbo.Codes (ID, Code) VALUES (1, 100)")
+    place.scan()
+    former = source.states([codes])[codes].instances[0]
+    assert keys(former) == [((100,), ("Bio",))]
+    place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Codes', N'dbo_Codes'")
+    place.enable(table="Codes")
+    place.execute("INSERT INTO dbo.Codes (ID, Code) VALUES (2, 200)")
+    place.scan()
+    now = source.states([codes])[codes].instances[0]
+    assert keys(now) == [((2,), ())]
+    with pytest.raises(TransientError, match="dbo_Codes no longer exists"):
+        keys(replace(former, start=now.start))
+
+
 @pytest.mark.parametrize("member", [False, True])
 def test_a_gating_role_is_missed_loudly(reader: Any, member: bool) -> None:
     """sys.fn_cdc_get_min_lsn answers 0x00 to those who may not: never taken for a very old LSN, nor for no gap."""

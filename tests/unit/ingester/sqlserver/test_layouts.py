@@ -9,7 +9,6 @@ import pytest
 from common.errors import PermanentError
 from ingester.sqlserver.pages.joined import NUMBERS
 from ingester.sqlserver.pages.layouts import SAMPLES, Layouts, refuse
-from ingester.sqlserver.sql.columns import STAMP
 from ingester.sqlserver.values import PROJECTIONS
 
 KNOWN = b"".join(sample.octets for sample in SAMPLES.values())
@@ -45,7 +44,7 @@ def test_the_type_whose_bytes_differ_is_refused_and_no_other(name: str) -> None:
     for turned in (SAMPLES[name].octets[::-1], SAMPLES[name].octets[1:] + b"\0"):
         layouts = Layouts()
         octets = b"".join(turned if other == name else sample.octets for other, sample in SAMPLES.items())
-        assert layouts.stamp_of(("stamp", octets)) == "stamp"
+        assert layouts.answer(("stamp", octets), 1) == ("stamp",)
         refuse(layouts.different, {"nvarchar", *SAMPLES} - {name})
         with pytest.raises(PermanentError, match=f"bytes of a {name} value have a layout"):
             refuse(layouts.different, {"nvarchar", name})
@@ -54,7 +53,7 @@ def test_the_type_whose_bytes_differ_is_refused_and_no_other(name: str) -> None:
 @pytest.mark.parametrize("octets", [b"", KNOWN[:-1], KNOWN + b"\0", None])
 def test_bytes_of_another_length_leave_no_type_known(octets: bytes | None) -> None:
     layouts = Layouts()
-    layouts.stamp_of((None, octets))
+    layouts.answer((None, octets), 1)
     refuse(layouts.different, {"bit", "nvarchar"})
     for name in SAMPLES:
         with pytest.raises(PermanentError):
@@ -63,8 +62,8 @@ def test_bytes_of_another_length_leave_no_type_known(octets: bytes | None) -> No
 
 def test_a_server_is_asked_once() -> None:
     layouts = Layouts()
-    assert "AS layouts" in layouts.question
-    layouts.stamp_of(("stamp", KNOWN))
-    assert layouts.question == STAMP
-    assert layouts.stamp_of(("other",)) == "other"
+    assert "AS layouts" in layouts.question("a, b")
+    assert layouts.answer((1, 2, KNOWN), 2) == (1, 2)
+    assert layouts.question("a, b") == "SELECT a, b"
+    assert layouts.answer((3, 4), 2) == (3, 4)
     refuse(layouts.different, SAMPLES)
