@@ -18,12 +18,12 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 def findings(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Nothing for local Spark. Raises PermanentError for what would end a start."""
+    """Nothing for a local Spark that can start. Raises ConfigurationError and PermanentError for what would end a start."""
+    for key in (RESULTS_PORT, "spark.driver.port", "spark.blockManager.port"):
+        port(conf, key)
     if is_local(master):
         return
     settings = spark_settings(master, conf, local_dir=NOWHERE, log4j=NOWHERE, environment=environment)
-    for key in (RESULTS_PORT, "spark.driver.port", "spark.blockManager.port"):
-        port(settings, key)
     if master.startswith(KUBERNETES) and not any(key in conf for key in _IMAGE):
         raise PermanentError(
             "the executors have no image", hint=f"set {_IMAGE[0]} in spark.conf to the image of this ingester"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from common.errors import PermanentError
+from common.errors import ConfigurationError, PermanentError
 from ingester.spark.forking import DAEMON
 
 _DEFAULTS = {
@@ -160,14 +160,15 @@ def local_dirs(settings: Mapping[str, str], environment: Mapping[str, str]) -> l
 
 
 def results_port(conf: Mapping[str, str]) -> int:
-    """The port in `conf`; 0 for any free one. Raises PermanentError for text that is not a port."""
+    """The port in `conf`; 0 for any free one. Raises ConfigurationError for text that is not a port."""
     return port(conf, RESULTS_PORT)
 
 
 def port(conf: Mapping[str, str], key: str) -> int:
     given = conf.get(key, "0")
     if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > 65535:
-        raise PermanentError(f"starting Spark: {key} is {given!r}", hint="set it to a port, 1 to 65535, or remove it")
+        told = f"ingester.spark.conf: {key} is {given!r}"
+        raise ConfigurationError([told], hint="set it to a port, 1 to 65535, or remove it")
     return int(given)
 
 

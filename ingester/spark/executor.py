@@ -9,6 +9,7 @@ The loop's own thread never calls into the JVM: a JVM that hangs would hold up t
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -217,8 +218,10 @@ class SparkExecutor:
             self._making.join(1.0)
 
     def _stop_context(self) -> None:
+        """PySpark warns of a JVM that hangs, in lines of its own; that JVM is killed next, and health has told of it."""
         gateway: Any = SparkContext._gateway
-        with suppress(*_FAILURES):
+        with suppress(*_FAILURES), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
             if self._context is not None:
                 self._context.stop()
             gateway.shutdown()

@@ -38,6 +38,7 @@ def test_a_cluster_that_is_set_up_is_ok(master: str, conf: Mapping[str, str]) ->
         ("spark://m:7077", {}, Outcome.FAIL, "spark.authenticate.secret"),
         ("k8s://https://api", {}, Outcome.FAIL, "spark.kubernetes.container.image"),
         ("spark://m:7077", {**SECRET, "spark.dstream.results.port": "x"}, Outcome.FAIL, "spark.dstream.results.port"),
+        ("local[2]", {"spark.dstream.results.port": "x"}, Outcome.FAIL, "spark.dstream.results.port"),
         ("spark://m:7077", {**SECRET, "spark.driver.port": "99999"}, Outcome.FAIL, "spark.driver.port"),
         ("spark://m:7077", {"spark.authenticate": "false"}, Outcome.WARN, "spark.authenticate"),
         ("spark://m:7077", {**SECRET, "spark.driver.host": "localhost"}, Outcome.WARN, "spark.driver.host"),

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from common.errors import PermanentError
+from common.errors import ConfigurationError, PermanentError
 from ingester.spark.conf import (
     GUARDED,
     RESULTS_PORT,
@@ -108,7 +108,7 @@ def test_the_port_for_results_is_any_or_the_one_that_is_named() -> None:
     assert results_port({}) == 0
     assert results_port({RESULTS_PORT: "7079"}) == 7079
     for wrong in ("", "-1", "65536", "seven", "7079 "):
-        with pytest.raises(PermanentError, match=r"spark\.dstream\.results\.port is .*1 to 65535"):
+        with pytest.raises(ConfigurationError, match=r"spark\.dstream\.results\.port is .*1 to 65535"):
             results_port({RESULTS_PORT: wrong})
 
 
