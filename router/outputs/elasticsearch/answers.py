@@ -48,10 +48,12 @@ _FIELD = re.compile(
     r"\b(?:field(?: name)?|mapper|object mapping) \[([^\[\]]{1,200})\](?: of type \[(\w+)\])?|term in field=\"([^\"]{1,200})\""
 )
 _RACED = re.compile(
-    r"mapper \[([^\[\]]+)\] cannot be changed from type|can't merge a non.object mapping \[([^\[\]]+)\] with"
+    r"mapper \[(.+?)\] cannot be changed from type \[|can't merge a non.object mapping \[(.+?)\] with an object",
+    re.DOTALL,
 )
 """Shards learn of new fields one after the other: each lets a document add the field that it does not know, and the master takes the first one.
-A shard that has learned gives another answer. A document that contradicts itself, with a number and a text in one array, gets this one each time."""
+A shard that has learned gives another answer. A document that contradicts itself, with a number and a text in one array, gets this one each time.
+A field's name may have brackets itself."""
 _BLOCK = re.compile(r"\[[A-Z_]+/\d+/([^\]]*)\]")
 
 _BUSY: Final = {"es_rejected_execution_exception", "rejected_execution_exception", "circuit_breaking_exception"}
@@ -89,8 +91,8 @@ def _of_item(item: Mapping[str, Any]) -> Answer:
     if 200 <= status < 300 or (status == 404 and error is None):
         return DONE  # a delete of what is not there is answered with 404, and leaves its version
     answer = of_error(status, error)
-    if answer.fate is Fate.REFUSED and (raced := _RACED.search(_parts(error)[1])):
-        return replace(answer, fate=Fate.RACED, field=raced[1] or raced[2])
+    if answer.fate is Fate.REFUSED and (field := _raced(_parts(error)[1])) is not None:
+        return replace(answer, fate=Fate.RACED, field=field)
     return answer
 
 
@@ -145,9 +147,15 @@ def _blocked(words: str, reason: str) -> Answer:
 def _field(reason: str) -> str:
     found = _FIELD.search(reason)
     if found is None:
-        return ""
+        return "" if (raced := _raced(reason)) is None else f" in field {raced}"
     of_type = f" of type {found[2]}" if found[2] else ""
     return f" in field {found[1] or found[3]}{of_type}"
+
+
+def _raced(reason: str) -> str | None:
+    """The field for which the document came too late. None: it is about something else."""
+    found = _RACED.search(reason)
+    return None if found is None else found[1] or found[2]
 
 
 def _parts(error: object) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from common.errors import TransientError
 from router.outputs.elasticsearch.answers import DONE, Answer, Fate, answers, error_of, of_error
 from router.outputs.elasticsearch.client import LINES, Client, Response
 from router.outputs.elasticsearch.documents import POSITION
+from router.outputs.elasticsearch.index import MARK_ONE, write_indexes
 
 MOST: Final = 4 * 1024 * 1024
 """Bytes of a request, if it has several operations. What stands in front of a cluster often takes ten megabytes, and some only one."""
@@ -102,15 +103,20 @@ class Place:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TransientError(f"{doing}: the answer cannot be read: {type(error).__name__}") from error
 
-    def mappings(self, until: float) -> Sequence[Mapping[str, Any]]:
-        """Of each index behind the name. Raises TransientError."""
+    def mapping(self, until: float) -> Mapping[str, Any]:
+        """Of the index that takes the writes: others behind the alias may have fields that it lacks. Raises TransientError."""
         doing = f"reading the mapping of {self.name}"
         response = self._client.request("GET", self._path, until=until, doing=doing)
         if response.status != 200:
             answer = of_error(response.status, error_of(response.body))
             raise TransientError(f"{doing}: {answer.words}", hint=answer.hint)
         try:
-            return [each["mappings"] for each in response.json().values()]
+            found = response.json()
+            writes = write_indexes(self.name, found)
+            if len(writes) != 1:
+                raise TransientError(f"{doing}: {len(writes)} of its indexes take writes", hint=MARK_ONE)
+            mapping: Mapping[str, Any] = found[writes[0]]["mappings"]
+            return mapping
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TransientError(f"{doing}: the answer cannot be read: {type(error).__name__}") from error
 

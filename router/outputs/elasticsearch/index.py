@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from router.outputs.elasticsearch.documents import DELETED, OWN
 from router.outputs.elasticsearch.settings import ElasticsearchSettings
 
+MARK_ONE: Final = "mark exactly one index of the alias as its write index (is_write_index)"
 _FIELDS = 4096
 """Fields of an index: a table may have 1,024 columns, and a text has two."""
 
@@ -42,14 +43,16 @@ def _mappings(settings: ElasticsearchSettings) -> Mapping[str, Any]:
     return found
 
 
+def write_indexes(place: str, found: Mapping[str, Any]) -> Sequence[str]:
+    """The indexes behind `place` that take writes: one, unless the alias is wrong. `found`: what `GET /PLACE` answered."""
+    return [name for name, each in found.items() if name == place or _writes(each, place, len(found))]
+
+
 def faults(settings: ElasticsearchSettings, place: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is wrong with what stands behind `place`, each with what to do. `found`: what `GET /PLACE` answered."""
-    writes = [name for name, each in found.items() if name == place or _writes(each, place, len(found))]
+    writes = write_indexes(place, found)
     if len(writes) != 1:
-        yield (
-            f"{len(writes)} of its indexes take writes",
-            "mark exactly one index of the alias as its write index (is_write_index)",
-        )
+        yield (f"{len(writes)} of its indexes take writes", MARK_ONE)
         return
     if settings.mode == "rows" and len(found) > 1:
         yield (

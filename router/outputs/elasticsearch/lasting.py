@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from common.errors import TransientError
@@ -22,7 +22,7 @@ class LastingRaces:
 
     def __init__(self, place: Place, until: float) -> None:
         self._place, self._until = place, until
-        self._mappings: Sequence[Mapping[str, Any]] | None = None
+        self._mapping: Mapping[str, Any] | None = None
 
     def answer(self, raced: Answer) -> Answer | None:
         """The answer in place of `raced`; None when it refuses the document.
@@ -32,12 +32,12 @@ class LastingRaces:
         (OpenSearch), or from one that may lag (Elasticsearch 9), which decides such races by itself since 8.16 and has none that last.
         """
         try:
-            if self._mappings is None:
-                self._mappings = self._place.mappings(self._until)
+            if self._mapping is None:
+                self._mapping = self._place.mapping(self._until)
         except TransientError as error:
             words = f"{raced.words}, and whether another document has brought it cannot be read: {error.message}"
             return Answer(Fate.LATER, words, error.hint)
-        if raced.field is not None and not any(has_field(each, raced.field) for each in self._mappings):
+        if raced.field is not None and not has_field(self._mapping, raced.field):
             return None
         words = f"{raced.words}: its node has not learned in {PATIENCE:.0f} s that another document has brought it"
         return Answer(Fate.LATER, words, _HINT)

@@ -75,10 +75,10 @@ class FakeIndex(Place):
             raise answer
         return answer
 
-    def mappings(self, until: float) -> Sequence[Mapping[str, Any]]:
+    def mapping(self, until: float) -> Mapping[str, Any]:
         if self.hidden is not None:
             raise self.hidden
-        return [{"properties": {name: {"type": kind.__name__} for name, kind in self.fields.items()}}]
+        return {"properties": {name: {"type": kind.__name__} for name, kind in self.fields.items()}}
 
     def exists(self, until: float) -> bool:
         return False

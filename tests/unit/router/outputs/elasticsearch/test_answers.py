@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.outputs.elasticsearch.answers import Fate, answers, error_of, of_error
+from router.outputs.elasticsearch.answers import Answer, Fate, answers, error_of, of_error
 
 _STALE = "[2]: version conflict, current version [30] is higher or equal to the one provided [25]"
 _MAPPING = "failed to parse field [a] of type [long] in document with id 'Diana'. Preview of field's value: 'Prince'"
@@ -90,10 +90,23 @@ def test_the_words_have_what_a_person_needs() -> None:
     assert "free space" in str(block.hint)
 
 
-@pytest.mark.parametrize("reason", [_TYPES.replace("C4", "data.C4"), _OBJECT.replace("C4", "data.C4")])
-def test_the_answer_of_a_race_has_the_path_of_its_field(reason: str) -> None:
-    [found] = answers(json.dumps({"items": [item(400, "illegal_argument_exception", reason)]}).encode(), 1)
-    assert found.field == "data.C4"
+def raced(reason: str, path: str) -> Answer:
+    given = item(400, "illegal_argument_exception", reason.replace("C4", path))
+    [found] = answers(json.dumps({"items": [given]}).encode(), 1)
+    return found
+
+
+@pytest.mark.parametrize("path", ["data.C4", "data.Price [EUR]", "[a]", "a[b", "a]b", "a] [b", "a\nb"])
+@pytest.mark.parametrize("reason", [_TYPES, _OBJECT])
+def test_the_answer_of_a_race_has_the_path_of_its_field(reason: str, path: str) -> None:
+    found = raced(reason, path)
+    assert (found.fate, found.field) == (Fate.RACED, path)
+
+
+@pytest.mark.parametrize("reason", [_TYPES, _OBJECT])
+def test_races_for_fields_with_brackets_are_told_apart_by_their_words(reason: str) -> None:
+    for path in ("data.Price [EUR]", "data.Price [USD]"):
+        assert raced(reason, path).words == f"400 illegal_argument_exception in field {path}"
 
 
 def test_a_stale_answer_has_the_present_version() -> None:

@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 
 from common.errors import TransientError
+from router.outputs.elasticsearch.answers import Answer, Fate
 from router.outputs.elasticsearch.bulk import Found, Place
 from router.outputs.elasticsearch.client import Client, Response
+from router.outputs.elasticsearch.lasting import LastingRaces
 
 _THERE = {
     "_index": "p-000001",
@@ -66,9 +68,37 @@ def test_an_answer_that_leaves_a_document_out_is_none(documents: tuple[dict[str,
         place(*documents).find(["1", "2"], 0.0)
 
 
-def test_the_mappings_are_those_of_each_index() -> None:
-    mappings = {"properties": {"a": {"type": "long"}}}
-    assert answered({"p-1": {"mappings": {}}, "p-2": {"mappings": mappings}}).mappings(0.0) == [{}, mappings]
+_FIELDS = {"properties": {"a": {"type": "long"}}}
+
+
+def index(fields: object = _FIELDS, **alias: object) -> dict[str, object]:
+    """`alias`: what the index says of the alias p."""
+    return {"aliases": {"p": alias}, "mappings": fields}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"p-1": index({}), "p-2": index(is_write_index=True)},
+        {"p-1": index({}, is_write_index=False), "p-2": index(is_write_index=True)},
+        {"p-1": index()},
+        {"p": {"aliases": {"other": {}}, "mappings": _FIELDS}},
+        {"p": {"mappings": _FIELDS}},
+    ],
+    ids=["rollover", "a former write index", "one index without the mark", "no alias", "no aliases"],
+)
+def test_the_mapping_is_that_of_the_index_that_takes_writes(body: object) -> None:
+    assert answered(body).mapping(0.0) == _FIELDS
+
+
+@pytest.mark.parametrize("older", [_FIELDS, {}], ids=["the older index has the field", "no index has it"])
+def test_a_field_of_an_index_that_takes_no_writes_is_none_that_another_document_has_brought(older: object) -> None:
+    raced = Answer(Fate.RACED, "400 in field a", field="a")
+    place = answered({"p-1": index(older, is_write_index=False), "p-2": index({}, is_write_index=True)})
+    assert LastingRaces(place, 0.0).answer(raced) is None
+    later = LastingRaces(answered({"p-1": index({}), "p-2": index(is_write_index=True)}), 0.0).answer(raced)
+    assert later is not None
+    assert later.fate is Fate.LATER
 
 
 @pytest.mark.parametrize(
@@ -77,8 +107,12 @@ def test_the_mappings_are_those_of_each_index() -> None:
         ({"error": {"type": "security_exception", "reason": "no"}}, 403, "403 security_exception"),
         ({"p": {}}, 200, "cannot be read: KeyError"),
         ([], 200, "cannot be read: AttributeError"),
+        ({"p-1": []}, 200, "cannot be read: AttributeError"),
+        ({}, 200, "0 of its indexes take writes"),
+        ({"p-1": index(), "p-2": index()}, 200, "0 of its indexes take writes"),
+        ({"p-1": index(is_write_index=False)}, 200, "0 of its indexes take writes"),
     ],
 )
-def test_mappings_that_cannot_be_read_are_a_fault(body: object, status: int, words: str) -> None:
+def test_a_mapping_that_cannot_be_read_is_a_fault(body: object, status: int, words: str) -> None:
     with pytest.raises(TransientError, match=f"reading the mapping of p: .*{words}"):
-        answered(body, status).mappings(0.0)
+        answered(body, status).mapping(0.0)
