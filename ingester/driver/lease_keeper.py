@@ -226,6 +226,8 @@ class LeaseKeeper:
         return list(self._pool.map(self._renew_one, filter(self._usable, due)))
 
     def _renew_one(self, held: _Held) -> TransientError | None:
+        if self._stop.is_set():
+            return None  # it is given back next, or is to run out
         try:
             held.lease, held.failed = self._locks.renew(held.lease), None
         except TransientError as error:
@@ -285,6 +287,10 @@ class LeaseKeeper:
         self._live = max(1, live)
 
     def _take(self, name: str) -> TransientError | None:
+        """Nothing is asked for a lock that has ceased to be wanted in the queue: what is given back at a stop would wait behind it."""
+        with self._guard:
+            if not self._needed(name):
+                return None
         try:
             lease = self._locks.acquire(name)
         except TransientError as error:
@@ -300,13 +306,16 @@ class LeaseKeeper:
     def _kept(self, lease: Lease) -> bool:
         """Keep a lock that was taken, unless it is no longer wanted."""
         with self._guard:
-            wanted = lease.name in self._wanted
-            if not wanted and not (self._wanted and lease.name in self._places):
+            if not self._needed(lease.name):
                 return False
             self._held[lease.name] = _Held(lease)
-            self._mine += wanted
+            self._mine += lease.name in self._wanted
             self._news.append(lease.name)
             return True
+
+    def _needed(self, name: str) -> bool:
+        """Whether a lock is to be taken, now that the guard is held. A place is of use only beside locks."""
+        return name in self._wanted or (bool(self._wanted) and name in self._places)
 
     def _usable(self, held: _Held) -> bool:
         ends_at = held.lease.ends_at

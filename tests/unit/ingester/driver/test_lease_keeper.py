@@ -434,3 +434,30 @@ def test_a_stop_while_many_locks_are_taken_is_no_fault_and_leaves_none(world: Wo
     assert not keeper._thread.is_alive()
     assert [line["event"] for line in said if line["log_level"] == "error"] == []
     assert world.service.held == {}
+
+
+@pytest.mark.parametrize("busy_with", ["acquire", "renew"])
+def test_a_stop_asks_for_no_lock_that_waits_for_its_turn(world: World, busy_with: str) -> None:
+    """What is given back would wait behind each of these requests, in the same threads, and be left locked."""
+    held_before = [f"t{number}" for number in range(40)]
+    keeper, locks = world.ingester(places=[], want=held_before)
+    keeper.turn()
+    asked, begun, of = list[str](), threading.Event(), getattr(locks, busy_with)
+
+    def until_the_stop(lock: str | Lease) -> Lease | None:
+        asked.append(lock if isinstance(lock, str) else lock.name)
+        begun.set()
+        assert keeper._stop.wait(10)
+        lease: Lease | None = of(lock)
+        return lease
+
+    setattr(locks, busy_with, until_the_stop)
+    if busy_with == "renew":
+        world.clock += LEASE_SECONDS / 2
+    else:
+        keeper.want([*held_before, *(f"n{number}" for number in range(500))])
+    keeper.start()
+    assert begun.wait(10)
+    keeper.close()
+    assert len(asked) <= 8
+    assert world.service.held == {}
