@@ -16,6 +16,18 @@ def unsupported(construct: str) -> SqlError:
     return SqlError(UNSUPPORTED, f"emulator: {construct} is not supported", 16)
 
 
+def not_analyzed() -> SqlError:
+    return SqlError(11501, "The batch could not be analyzed because of compile errors.", 16)
+
+
+def no_path_without_error() -> SqlError:
+    text = (
+        "The metadata could not be determined because every code path results in an error; see previous errors for some "
+        "of these."
+    )
+    return SqlError(11529, text, 16)
+
+
 def too_deep() -> SqlError:
     return unsupported("an expression that is nested so deeply")
 

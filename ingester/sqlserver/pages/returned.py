@@ -18,7 +18,11 @@ from ingester.sqlserver.errors import meaning
 from ingester.sqlserver.sql.declared import declared
 
 Answer = Sequence[Sequence[Any]]
-"""Of each column its name, type, length, precision and scale; or the error for which there is none."""
+"""Of each column its name, type, length, precision and scale; or the errors for which there is none."""
+
+_OF_DESCRIBING: Final = range(11500, 11600)
+"""Errors that say only that nothing can be described. The reason is in another row.
+https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-11000-to-12999"""
 
 
 def stamp_of(answer: Answer) -> str:
@@ -29,9 +33,9 @@ def stamp_of(answer: Answer) -> str:
 def as_returned(instance: ChangeTable, answer: Answer) -> ChangeTable:
     """`instance` with the types that are read. Raises PermanentError, TransientError."""
     doing = f"reading {instance.table.key}"
-    for *_, number, text in answer:
-        if number is not None:
-            raise meaning(number, text or "", f"{doing}: asking what {instance.name} returns")
+    if errors := [(number, text or "") for *_, number, text in answer if number is not None]:
+        number, text = next((each for each in errors if each[0] not in _OF_DESCRIBING), errors[0])
+        raise meaning(number, text, f"{doing}: asking what {instance.name} returns")
     if not instance.columns:
         raise TransientError(f"{doing}: the catalog shows no column of capture instance {instance.name}")
     found = {name: kind for name, *kind, _, _ in answer}

@@ -1,6 +1,7 @@
 """sys.dm_exec_describe_first_result_set: what the columns of a SELECT are, without running it. Only a batch of one SELECT, without parameters.
 
-Other batches fail with error 50001; the real server follows every path. As there, a row says why a query is refused.
+Other batches fail with error 50001; the real server follows every path. As there, a row says why a query is refused, and the next one what that
+means for the batch.
 Its columns are those that need no answer about the browse mode, and none that is for internal use.
 Source: https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-describe-first-result-set-transact-sql
 """
@@ -14,6 +15,7 @@ from emulators.sqlserver.engine.functions.environment import TYPE_IDS, type_id
 from emulators.sqlserver.engine.views.viewing import precision_scale
 from emulators.sqlserver.results import Column, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions.functions import stored_size
 from emulators.sqlserver.tsql.planning.lowering import Elsewhere, lower_query
@@ -39,9 +41,13 @@ _COLUMNS = (
     Column("error_severity", _INT),
     Column("error_state", _INT),
     Column("error_message", SqlType("nvarchar", 4000)),
+    Column("error_type", _INT),
+    Column("error_type_desc", SqlType("nvarchar", 60)),
 )
-_NO_ERROR = (None, None, None, None)
-_NO_COLUMN = (0, 0, None, 0, 0, None, 0, 0, 0, None, None)
+_NO_ERROR = (None, None, None, None, None, None)
+_MISC, _SYNTAX = (1, "MISC"), (2, "SYNTAX")
+_OF_A_STATEMENT = frozenset({208, 229, 230})
+"""Errors that end a statement when it is reached. Others are found when the batch is compiled, and nothing of it runs."""
 
 
 def first_result_set(names: Names) -> TableFunction:
@@ -54,11 +60,25 @@ def first_result_set(names: Names) -> TableFunction:
         try:
             columns = _columns(str(text), names)
         except SqlError as error:
-            yield (*_NO_COLUMN, error.number, error.severity, error.state, error.message)
+            yield from _refused(error)
         else:
             yield from (_row(number, column) for number, column in enumerate(columns, 1))
 
     return TableFunction(3, _COLUMNS, rows)
+
+
+def _refused(error: SqlError) -> Iterator[Row]:
+    """What only this server does not know has one row: the real one describes it."""
+    yield _error_row(0, error, _SYNTAX)
+    if error.number in _OF_A_STATEMENT:
+        yield _error_row(1, errors.no_path_without_error(), _MISC)
+    elif error.number != errors.UNSUPPORTED:
+        yield _error_row(1, errors.not_analyzed(), _SYNTAX)
+
+
+def _error_row(number: int, error: SqlError, kind: tuple[int, str]) -> Row:
+    nothing = (0, number, None, 0, 0, None, 0, 0, 0, None, None)
+    return (*nothing, error.number, error.severity, error.state, error.message, *kind)
 
 
 def _columns(text: str, names: Names) -> Sequence[Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,6 +16,11 @@ DESCRIBED = (
     "SELECT d.column_ordinal, d.name, TYPE_NAME(d.system_type_id), d.max_length, d.precision, d.scale, d.error_number "
     "FROM sys.dm_exec_describe_first_result_set(N'{}', NULL, 0) AS d ORDER BY d.column_ordinal"
 )
+NO_PATH = (
+    *(11529, 16, 1, 1, "MISC"),
+    "The metadata could not be determined because every code path results in an error; see previous errors for some of these.",
+)
+NOT_COMPILED = (11501, 16, 1, 2, "SYNTAX", "The batch could not be analyzed because of compile errors.")
 IN_THE_CATALOG = (
     "SELECT c.column_id, c.name, TYPE_NAME(c.system_type_id), c.max_length, c.precision, c.scale, NULL "
     "FROM sys.columns AS c WHERE c.object_id = OBJECT_ID(N'{}') ORDER BY c.column_id"
@@ -74,10 +79,40 @@ def test_a_function_of_capture_is_described_to_who_may_call_it_and_does_not_see_
 
 @item(98, "documented")
 def test_what_cannot_be_described_is_an_error_in_a_row(persons: Database, caller: Connection) -> None:
-    """Without the permission to run it as well.
+    """Without the permission to run it as well. Errors 11500 to 11599 are about the describing alone.
 
-    Source: Microsoft, "sys.dm_exec_describe_first_result_set (Transact-SQL)", error_number, and Permissions.
+    Source: Microsoft, "sys.dm_exec_describe_first_result_set (Transact-SQL)", error_number, and Permissions;
+    "Database engine events and errors", 11501 to 11532.
     """
-    assert [row[-1] for row in persons.rows(DESCRIBED.format("SELECT * FROM dbo.nothing"))] == [208]
+
+    def reasons(asked: Sequence[Sequence[object]]) -> list[object]:
+        return [number for *_, number in asked if not (isinstance(number, int) and 11500 <= number < 11600)]
+
+    assert reasons(persons.rows(DESCRIBED.format("SELECT * FROM dbo.nothing"))) == [208]
     persons.run("CREATE TABLE dbo.closed (n int)")
-    assert [row[-1] for row in caller.rows(DESCRIBED.format("SELECT * FROM dbo.closed"))] == [229]
+    assert reasons(caller.rows(DESCRIBED.format("SELECT * FROM dbo.closed"))) == [229]
+
+
+@item(98, "measured")
+@pytest.mark.parametrize(
+    ("text", "reason", "behind_it"),
+    [
+        ("SELECT * FROM dbo.nothing", (208, 16, 1, 2, "SYNTAX", "Invalid object name 'dbo.nothing'."), NO_PATH),
+        ("SELECT nothing FROM dbo.Persons", (207, 16, 1, 2, "SYNTAX", "Invalid column name 'nothing'."), NOT_COMPILED),
+        ("SELECT FROM", (156, 15, 1, 2, "SYNTAX", "Incorrect syntax near the keyword 'FROM'."), NOT_COMPILED),
+    ],
+    ids=["no such object", "no such column", "no query"],
+)
+def test_an_error_has_a_row_and_what_it_means_for_the_batch_has_the_next(
+    persons: Database, text: str, reason: tuple[object, ...], behind_it: tuple[object, ...]
+) -> None:
+    """An object that is missing is one of a statement (11529), another error of the batch as a whole (11501).
+
+    Source: SqlServerSimulator, DescribeFirstResultSetTests, measured on SQL Server 2025; the types: Microsoft,
+    "sys.dm_exec_describe_first_result_set (Transact-SQL)", Remarks.
+    """
+    asked = (
+        "SELECT d.column_ordinal, d.name, d.error_number, d.error_severity, d.error_state, d.error_type, d.error_type_desc, "
+        f"d.error_message FROM sys.dm_exec_describe_first_result_set(N'{text}', NULL, 0) AS d ORDER BY d.column_ordinal"
+    )
+    assert persons.rows(asked) == [(0, None, *reason), (1, None, *behind_it)]

@@ -55,6 +55,12 @@ def test_without_an_answer_nothing_is_read() -> None:
         as_returned(_instance(), error(229, "SELECT"))
     with pytest.raises(TransientError, match="asking what i returns: error 1222"):
         as_returned(_instance(), error(1222, "Lock request time out period exceeded."))
+    compiled = (None, None, 0, 0, 0, 11501, "The batch could not be analyzed because of compile errors.")
+    for rows in ([*error(229, "SELECT"), compiled], [compiled, *error(229, "SELECT")]):
+        with pytest.raises(PermanentError, match=r"permission denied: SELECT"):
+            as_returned(_instance(), rows)
+    with pytest.raises(TransientError, match="error 11501: The batch could not be analyzed"):
+        as_returned(_instance(), [compiled])
     with pytest.raises(TransientError, match="no longer returns column 'Price'"):
         as_returned(_instance(), [_column("ID", "int", 4)])
     with pytest.raises(TransientError):
