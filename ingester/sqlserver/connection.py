@@ -18,7 +18,7 @@ import pymssql
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, Stopped, TransientError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
+from ingester.sqlserver.errors import OF_THE_DRIVER, PASSING, RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver.literals import batch, in_its_scope, rendered
 from ingester.sqlserver.login.opening import PATIENT, QUERY_TIMEOUT, Login
 from ingester.sqlserver.sql.changes import Statement
@@ -160,7 +160,7 @@ class Connection:
         if connection is not None:
             try:
                 connection.close()
-            except pymssql.Error:  # already lost
+            except OF_THE_DRIVER:  # already lost
                 return
             finally:
                 self._wire.close()
@@ -179,7 +179,7 @@ class Connection:
         try:
             with patient(patience):
                 yield connection
-        except pymssql.Error as error:
+        except OF_THE_DRIVER as error:
             translated = self.translate(error)
             if patience.over is not None:
                 translated = ConnectionLost(f"SQL Server {self._login.where}: {patience.over}")
@@ -210,7 +210,7 @@ class Connection:
             self._proven = True
         return self._connection
 
-    def translate(self, error: pymssql.Error) -> DStreamError:
+    def translate(self, error: Exception) -> DStreamError:
         """The project's error for the driver's `error` of a statement."""
         return meaning(*number_and_text(error), f"SQL Server {self._login.where}")
 
@@ -223,7 +223,7 @@ def _with_end(text: str) -> str:
 def is_error(error: BaseException, number: int) -> bool:
     """Whether `error` was translated from SQL Server's error `number`."""
     cause = error.__cause__
-    return isinstance(cause, pymssql.Error) and number_and_text(cause)[0] == number
+    return isinstance(cause, OF_THE_DRIVER) and number_and_text(cause)[0] == number
 
 
 def lacks_rights(error: BaseException) -> bool:
@@ -242,7 +242,7 @@ def refuses_the_statement(error: BaseException) -> bool:
     The statement may have been written for columns that have been altered since.
     """
     return (
-        isinstance(error.__cause__, pymssql.Error)
+        isinstance(error.__cause__, OF_THE_DRIVER)
         and not isinstance(error, ConnectionLost)
         and not lacks_rights(error)
         and not passes(error)

@@ -10,10 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import pymssql
+from pymssql import _mssql
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from ingester.sqlserver.hints import ENABLE_AGAIN, READ_SCHEMA_CDC
+
+OF_THE_DRIVER: Final = (pymssql.Error, _mssql.MSSQLException)
+"""What the driver raises. Where its two layers meet, it lets errors of the lower one pass: of a connection that ends right after the login."""
 
 RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247})
 """A permission is missing."""
@@ -108,6 +114,11 @@ _BEFORE_VALUES: Mapping[frozenset[int], re.Pattern[str]] = {
 }
 """By numbers of errors whose texts may quote values of a row: what comes before them, in a server's other languages too."""
 
+_CLOSED = "the connection is closed"
+_NOT_CONNECTED = "Not connected to any MS SQL server"
+"""What the driver says then, with number 0."""
+_BROKEN = "see in the server's error log whether it restarted or ended the session; a gateway, proxy or firewall on the way may end connections too"
+
 _REMARKS: Mapping[int, str] = {
     20002: "the connection broke while logging in",
     20003: "no answer in time",
@@ -116,7 +127,7 @@ _REMARKS: Mapping[int, str] = {
     20017: "the server closed the connection",
     20020: "the answer was truncated or corrupt",
     20047: "the connection is dead",
-    0: "the connection is closed",
+    0: _CLOSED,
 }
 """The driver's own numbers, whose texts are long or missing. https://www.freetds.org/ (sybdb.h)"""
 
@@ -127,7 +138,7 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
 
     ConnectionLost: errors of the server, the database or the session, and all errors of the driver itself.
     """
-    text = without_values(number, text)
+    text = "" if text == _NOT_CONNECTED else without_values(number, text)
     said = f"error {number}: {text}" if text else _REMARKS.get(number, f"error {number}")
     for numbers, hint in _PERMANENT:
         if number in numbers:
@@ -158,6 +169,8 @@ def _of_its_object(number: int, text: str) -> str | None:
 
 def hint_for(number: int) -> str | None:
     """What a person can do about an error that is retried."""
+    if number in _REMARKS:
+        return _BROKEN
     return next((hint for numbers, hint in _TRANSIENT if number in numbers), None)
 
 

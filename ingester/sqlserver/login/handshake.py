@@ -44,6 +44,10 @@ _LET_IT = (
 )
 
 NO_ANSWER = "check that this is a port of SQL Server and that no firewall drops packets"
+BROKE = (
+    "check that this is a port of SQL Server, that the server offers the requested encryption, and that no gateway, proxy or firewall on the way "
+    "ends connections"
+)
 
 
 class Untrusted(Exception):
@@ -240,7 +244,7 @@ class Line:
         tls = isinstance(error, ssl.SSLError)
         return ConnectionLost(
             f"{self._doing}: the {'TLS handshake failed' if tls else 'connection broke while logging in'}: {error}",
-            hint="check that this is a port of SQL Server and that the server offers the requested encryption",
+            hint=BROKE,
         )
 
 

@@ -21,10 +21,18 @@ import pymssql
 from common.azure_identity import TOKEN_TIMEOUT, sql_tokens
 from common.errors import ConnectionLost, DStreamError, PermanentError
 from common.sqladdress import SqlAddress
+from ingester.sqlserver.errors import OF_THE_DRIVER
 from ingester.sqlserver.login.browser import port_of
 from ingester.sqlserver.login.errors import refused
 from ingester.sqlserver.login.freetds import driver_file, held, refuse_what_fits_no_line
-from ingester.sqlserver.login.handshake import NO_ANSWER, Line, Unencrypted, Untrusted, late
+from ingester.sqlserver.login.handshake import (
+    BROKE,
+    NO_ANSWER,
+    Line,
+    Unencrypted,
+    Untrusted,
+    late,
+)
 from ingester.sqlserver.login.refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver.login.relay import Relay
 from ingester.sqlserver.login.trust import authorities, greet, wanted_name
@@ -126,7 +134,7 @@ class Login:
                 opened = self._driver(port, end, self._address.user, self._address.password.get_secret_value())
                 _words.forget(self._key)
                 return opened
-        except pymssql.Error as error:
+        except OF_THE_DRIVER as error:
             if patience.over is not None:
                 raise late(self._doing, self._seconds) from error
             raise self._error(error, port, proven=proven) from error
@@ -143,7 +151,7 @@ class Login:
                 driver_file(address.host, {"host": "127.0.0.1", "encryption": "off", **self._packets}, self._left(end)),
             ):
                 return self._driver(relay.port, end, "token", relay.secret)
-        except pymssql.Error as error:
+        except OF_THE_DRIVER as error:
             relay.give_up()
             if patience.over is not None:
                 raise late(self._doing, self._seconds) from error
@@ -152,7 +160,7 @@ class Login:
             relay.give_up()
             raise
 
-    def _of_relay(self, relay: Relay, error: pymssql.Error, *, proven: bool) -> DStreamError:
+    def _of_relay(self, relay: Relay, error: Exception, *, proven: bool) -> DStreamError:
         if relay.error is not None:
             return relay.error
         if relay.answer is None or not relay.answer.refusals:
@@ -238,7 +246,7 @@ class Login:
     def _left(self, end: float) -> float:
         return max(0.1, end - time.monotonic())
 
-    def _error(self, error: pymssql.Error, port: int, *, proven: bool) -> DStreamError:
+    def _error(self, error: Exception, port: int, *, proven: bool) -> DStreamError:
         """The meaning of the driver's remarks. Number and text of a failed connect may belong to an earlier one in the
         process."""
         said = str(error)
@@ -251,10 +259,7 @@ class Login:
                 f"{self._doing}: the driver does not trust the server, which presented a valid certificate a moment ago",
                 hint=f"check whether another server sometimes answers, with a certificate that is not for {wanted_name(self._address)}",
             )
-        return ConnectionLost(
-            f"{self._doing}: the connection broke while logging in",
-            hint="check that the server offers the requested encryption",
-        )
+        return ConnectionLost(f"{self._doing}: the connection broke while logging in", hint=BROKE)
 
     def _refused(self, port: int, *, proven: bool) -> DStreamError:
         said = _words.of(self._key, lambda: self._said(port))

@@ -46,6 +46,8 @@ class Tap:
         self.port: int = self._listener.getsockname()[1]
         self.limits: dict[int, int] = {}
         """By the number of the connection, from 1."""
+        self.questions: dict[int, int] = {}
+        """How many messages of the client pass, by the number of the connection, which then ends."""
         self.trickles = False
         self.ended = threading.Event()
         self.accepted = 0
@@ -75,13 +77,15 @@ class Tap:
                 self.accepted += 1
                 server = socket.create_connection(("127.0.0.1", self._to))
                 self._sockets += [client, server]
-                self._run(self._questions, client, server)
+                self._run(self._questions, client, server, self.accepted)
                 self._run(self._answers, server, client, self.accepted)
 
-    def _questions(self, client: socket.socket, server: socket.socket) -> None:
+    def _questions(self, client: socket.socket, server: socket.socket, number: int) -> None:
+        passed = 0
         with contextlib.suppress(OSError):
-            while data := client.recv(65536):
+            while (data := client.recv(65536)) and passed < self.questions.get(number, EVERYTHING):
                 server.sendall(data)
+                passed += 1
         self._end(server)
 
     def _answers(self, server: socket.socket, client: socket.socket, number: int) -> None:
@@ -172,6 +176,22 @@ def test_a_login_ends(tap: Tap, certificate: str, encrypt: str, step: str, numbe
     tap.limits[tap.accepted + number] = STEPS[step]
     tap.trickles = trickles
     assert "no answer within 1 s" in given_up(Connection(address(tap.port, encrypt, certificate)))
+
+
+@pytest.mark.parametrize("encrypt", ["mandatory", "disable"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_connection_that_ends_at_any_question_of_a_login_or_behind_it_is_lost_and_opened_again(
+    tap: Tap, certificate: str, encrypt: str, number: int
+) -> None:
+    """Also between the login and the first statement, where the driver raises errors of another kind."""
+    for questions in range(8):
+        tap.questions = {tap.accepted + number: questions}
+        connection = Connection(address(tap.port, encrypt, certificate))
+        with contextlib.suppress(ConnectionLost):
+            assert connection.result_sets("none") == []
+        tap.questions = {}
+        assert connection.result_sets("none") == []
+        connection.close()
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,13 @@ def test_a_broken_connection_is_tried_again_and_told_in_words(number: int) -> No
     found = meaning(number, "", WHERE)
     assert isinstance(found, TransientError)
     assert "error" not in found.message
+    assert "gateway" in (found.hint or "")
+
+
+def test_a_connection_that_ended_before_the_first_statement_is_lost_and_told_in_words() -> None:
+    found = meaning(0, "Not connected to any MS SQL server", WHERE)
+    assert isinstance(found, ConnectionLost)
+    assert found.message == f"{WHERE}: the connection is closed"
 
 
 @pytest.mark.parametrize("number", sorted(FAILING_OVER | STARTING_OR_STOPPING | ENDED | BROKEN | {40197, 40501, 40613}))
