@@ -127,7 +127,7 @@ class Loop:
         try:
             while not self._stop.is_set() and not self._roster.over:
                 self._turn()
-                self._stats.executor(self._executor.check())
+                self._stats.executor(self._executor.check() or self._dispatcher.late())
         finally:
             self._finish()
         return self._roster.status()

@@ -28,7 +28,7 @@ from ingester.slices import Slice, SliceResult, WorkerLost
 from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
 from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver, DriverLine
-from ingester.spark.health import Answers, ExecutorHealth
+from ingester.spark.health import NO_EXECUTOR, Answers, ExecutorHealth
 from ingester.spark.jobs import Jobs
 from ingester.spark.jvm import END_SECONDS
 from ingester.spark.kept.beside import beside
@@ -36,7 +36,7 @@ from ingester.spark.launched import Launched
 from ingester.spark.queued import Queued
 from ingester.spark.reasons import DEBUG, hint_for, reason, worker_died
 from ingester.spark.seal import Seal
-from ingester.spark.starting import Start
+from ingester.spark.starting import LOCAL_NEWS_SECONDS, NEWS_SECONDS, Start
 from ingester.spark.worker_side import BundleTask, Work, build_of, checked, run_sealed
 
 log = structlog.get_logger("spark")
@@ -55,6 +55,7 @@ _FIRST, _TRIAL = "first", "trial"
 _QUEUED_SECONDS, _MOST_QUEUED = 5.0, 20
 """A bundle that no worker has begun after so long is looked up in Spark, so many of them at a time."""
 _CANCEL_SECONDS = 1.0
+_NO_TASK = "see whether its JVM and its Python processes run, and whether processor time or memory runs out"
 _STOP_SECONDS = 3.0
 """For Spark to leave its cluster."""
 _FAILURES = (Py4JError, PySparkException, OSError)
@@ -111,7 +112,10 @@ class SparkExecutor:
         """As `begin`, without waiting: `started` does."""
         self._seconds = seconds or (CLUSTER_START_SECONDS if self._elsewhere else START_SECONDS)
         self._start = Start(
-            partial(self._begin, first), seconds=self._seconds, news=self._still_waits if self._elsewhere else None
+            partial(self._begin, first),
+            seconds=self._seconds,
+            news=self._still_waits,
+            news_seconds=NEWS_SECONDS if self._elsewhere else LOCAL_NEWS_SECONDS,
         )
 
     def started(self, stop: threading.Event) -> Any:
@@ -179,8 +183,7 @@ class SparkExecutor:
                 hint=hint_for(self._stopped, local=not self._elsewhere) or self._restart(),
             )
         self._launched.scratch.refuse_loss()
-        self._answers.refuse_silence()
-        return self._health.trouble()
+        return self._answers.trouble() or self._health.trouble()
 
     def finish(self) -> None:
         """Workers on this machine see the file, and those elsewhere hear of it within a second."""
@@ -271,17 +274,17 @@ class SparkExecutor:
 
     def _still_waits(self, seconds: float) -> None:
         log.warning(
-            "waiting for Spark's first executor",
+            "waiting for Spark's first executor" if self._elsewhere else "waiting for Spark's first task",
             master=self._master,
             why=self._jvm.last_words or self._reached(),
-            hint="find out why the cluster provides none: its workers, quotas, the executors' image and logs",
+            hint=NO_EXECUTOR if self._elsewhere else _NO_TASK,
             gives_up_after=round(seconds),
         )
 
     def _reached(self) -> str:
         """What a start waits for. Spark itself speaks of missing executors only 15 s after the first job."""
         if self._jobs is not None:
-            return "no executor has run the first one"
+            return "no executor has run the first one" if self._elsewhere else "no Python process has run a task"
         if self._connected:
             return "the driver's context is not up yet"
         return "the driver's JVM does not answer yet"

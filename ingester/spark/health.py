@@ -18,10 +18,14 @@ FIRM_SECONDS = 20.0
 """How long jobs must fail one after another before the executor is to blame. A single worker that died is replaced at once."""
 SILENT_SECONDS = 60.0
 """A JVM that has not answered for this long hangs."""
+LATE_SECONDS = 15.0
+"""And after this long it is told, since tables wait."""
+LATE_TURNS = 10
+"""And after so many turns of the loop: see SILENT_TURNS."""
 SILENT_TURNS = 100
 """And for this many turns of the loop: a process that was paused while a question was open has not waited."""
 
-_NO_EXECUTOR = "find out why the cluster provides none: its workers, quotas, the executors' image and logs"
+NO_EXECUTOR = "find out why the cluster provides none: its workers, quotas, the executors' image and logs"
 
 log = structlog.get_logger("spark")
 
@@ -92,13 +96,16 @@ class ExecutorHealth:
         """(seconds that it has lasted, what is wrong, hint)"""
         now = self._clock()
         if self._empty is not None:
-            return now - self._empty, "no executor is available", _NO_EXECUTOR
+            return now - self._empty, "no executor is available", NO_EXECUTOR
         if self._waited >= FIRM_SECONDS:
             many = "one task waits" if self._waiting == 1 else f"{self._waiting} tasks wait"
-            return self._waited, f"no executor takes a task, and {many}", _NO_EXECUTOR
+            return self._waited, f"no executor takes a task, and {many}", NO_EXECUTOR
         if self._failing is not None and self._failed - self._failing >= FIRM_SECONDS:
             return self._failed - self._failing, self._why, self._hint
         return 0.0, None, ""
+
+
+_SILENT = "see whether its process runs and whether memory runs out; if this repeats, raise spark.driver.memory"
 
 
 class Answers:
@@ -108,6 +115,7 @@ class Answers:
         self._clock = clock
         self._asked: float | None = None
         self._turns = 0
+        self._told = False
 
     def asked(self) -> None:
         self._turns, self._asked = 0, self._clock()
@@ -115,12 +123,23 @@ class Answers:
     def answered(self) -> None:
         self._asked = None
 
-    def refuse_silence(self) -> None:
-        """Call it in each turn of the loop. Raises PermanentError when the JVM hangs."""
+    def trouble(self) -> str | None:
+        """How long the JVM has not answered, if that is long; also logged, once. Call it in each turn of the loop.
+
+        Raises PermanentError when the JVM hangs.
+        """
         asked = self._asked
         self._turns += 1
-        if asked is not None and self._clock() - asked > SILENT_SECONDS and self._turns > SILENT_TURNS:
-            raise PermanentError(
-                f"running on Spark: its JVM has not answered for {self._clock() - asked:.0f} s",
-                hint="restart the ingester; if this repeats, raise spark.driver.memory",
-            )
+        silent = 0.0 if asked is None else self._clock() - asked
+        if silent > SILENT_SECONDS and self._turns > SILENT_TURNS:
+            raise PermanentError(f"running on Spark: its JVM has not answered for {silent:.0f} s", hint=_SILENT)
+        if silent <= LATE_SECONDS or self._turns <= LATE_TURNS:
+            if self._told and asked is None:
+                self._told = False
+                log.info("Spark's JVM answers again")
+            return None
+        if not self._told:
+            self._told = True
+            gives_up = round(SILENT_SECONDS)
+            log.error("Spark's JVM does not answer", seconds=round(silent), hint=_SILENT, gives_up_after=gives_up)
+        return f"Spark's JVM has not answered for {silent:.0f} s ({_SILENT})"

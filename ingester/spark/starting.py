@@ -13,6 +13,8 @@ from common.clock import SteadyClock, steady
 
 NEWS_SECONDS = 20.0
 """After which a start that waits for an executor says so."""
+LOCAL_NEWS_SECONDS = 40.0
+"""The same of a local Spark, which lacks no executor: a loaded machine takes long, too."""
 _LOOK = 0.02
 
 
@@ -25,11 +27,12 @@ class Start:
         *,
         seconds: float,
         news: Callable[[float], None] | None = None,
+        news_seconds: float = NEWS_SECONDS,
         clock: SteadyClock = steady,
     ) -> None:
         self._clock = clock
         self._deadline = clock() + seconds
-        self._news, self._news_at = news, clock() + NEWS_SECONDS
+        self._news, self._news_at = news, clock() + news_seconds
         self._done = threading.Event()
         self._came: list[Any] = []
         threading.Thread(target=self._run, args=(begin,), name="spark-start", daemon=True).start()

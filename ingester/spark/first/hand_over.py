@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import structlog
 
 from common.errors import DStreamError, PermanentError
-from common.observability.unanswered import told_while_unanswered
 from ingester.executor import Begins, Early, Executor
 from ingester.slices import Slice, SliceResult, untouched
 from ingester.spark.capacity import FEWEST_SLOTS
@@ -66,15 +65,9 @@ class _Place(Enum):
     NOWHERE = "nowhere"
 
 
-_LONG = 40.0
-"""Seconds for a first task. A local Spark needs five, a cluster that has to make room takes longer."""
-_NO_TASK_YET = "see whether its JVM and Python processes run, whether memory runs out, and whether a cluster has resources for an executor"
-
-
 def answered(spark: Started, stop: threading.Event) -> None:
     """Wait until the first task has run, or `stop` is set. Raises DStreamError."""
-    with told_while_unanswered("Spark, which has not run a task yet", hint=_NO_TASK_YET, first=_LONG):
-        lacking = spark.started(stop)
+    lacking = spark.started(stop)
     if lacking is not None:
         raise PermanentError(f"starting on Spark: {lacking}")
 

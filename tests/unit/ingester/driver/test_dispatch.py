@@ -206,6 +206,54 @@ def test_a_bundle_that_does_not_come_back_is_given_up_and_its_slot_is_free_again
     assert (hung.dispatcher.running, hung.dispatcher.room) == (0, 1)
 
 
+def test_tables_whose_worker_stands_still_are_named_long_before_they_are_given_up_and_once() -> None:
+    """Pages that stay green and a log without a line leave whoever looks at three in the morning without a trace."""
+    hung = Hung()
+    number = hung.start(PERSONS, backlog=True)
+    other = hung.start(ORDERS, backlog=False)
+    with capture_logs() as logs:
+        hung.now = 31
+        assert hung.dispatcher.late() is None
+        hung.now = 32
+        assert hung.dispatcher.late() is None, "this process may have stood still itself"
+        hung.now = 35.5
+        why = hung.dispatcher.late()
+        hung.now = 40
+        assert hung.dispatcher.late() is not None
+    assert why is not None
+    assert "and 1 others for 36 s" in why
+    [told] = logs
+    assert (told["event"], told["log_level"]) == ("slices do not come back", "error")
+    assert told["tables"] == ["dbo.Persons", "sales.Orders"]
+    assert "worker is stuck" in told["hint"]
+    hung.executor.end[number].set()
+    hung.executor.end[other].set()
+    while hung.dispatcher.running:
+        hung.dispatcher.results(60)
+    with capture_logs() as logs:
+        assert hung.dispatcher.late() is None
+        assert hung.dispatcher.late() is None
+    assert [entry["event"] for entry in logs] == ["slices come back again"]
+
+
+def test_a_bundle_is_not_late_while_its_tables_come_back_one_by_one_or_nobody_has_begun_it() -> None:
+    hung = Hung()
+    number = hung.start(PERSONS, backlog=True)
+    two = hung.start(PERSONS, ORDERS)
+    hung.executor.apart = {number}
+    hung.now = 30
+    hung.executor.told[two](done(ORDERS))
+    assert hung.dispatcher.results(60)
+    for hung.now in (35, 60):
+        assert hung.dispatcher.late() is None
+    hung.executor.waiting = True
+    for hung.now in (90, 120):
+        assert hung.dispatcher.late() is None
+    hung.executor.waiting = False
+    for hung.now, late in ((121, False), (125, True)):
+        assert (hung.dispatcher.late() is not None) is late
+
+
 def test_a_bundle_that_no_executor_has_taken_is_not_given_up_and_has_its_time_from_when_it_begins() -> None:
     hung = Hung()
     out = seconds_out(slices(1)[0])

@@ -7,7 +7,16 @@ from structlog.testing import capture_logs
 
 from common.clock import SteadyTime
 from common.errors import PermanentError
-from ingester.spark.health import FIRM_SECONDS, PATIENCE_SECONDS, SILENT_SECONDS, SILENT_TURNS, Answers, ExecutorHealth
+from ingester.spark.health import (
+    FIRM_SECONDS,
+    LATE_SECONDS,
+    LATE_TURNS,
+    PATIENCE_SECONDS,
+    SILENT_SECONDS,
+    SILENT_TURNS,
+    Answers,
+    ExecutorHealth,
+)
 
 
 class Clocked(ExecutorHealth):
@@ -106,14 +115,32 @@ def test_a_jvm_that_does_not_answer_ends_the_process() -> None:
     for _ in range(10):
         answers.asked()
         now += SILENT_SECONDS
-        answers.refuse_silence()
+        answers.trouble()
         answers.answered()
     answers.asked()
     now += SILENT_SECONDS + 1
     for _ in range(SILENT_TURNS):
-        answers.refuse_silence()
+        answers.trouble()
     with pytest.raises(PermanentError, match="has not answered for 61 s"):
-        answers.refuse_silence()
+        answers.trouble()
+
+
+def test_a_jvm_that_does_not_answer_is_told_of_long_before_it_is_given_up_and_when_it_is_over() -> None:
+    now = 0.0
+    answers = Answers(clock=lambda: SteadyTime(now))
+    answers.asked()
+    now = LATE_SECONDS + 1
+    with capture_logs() as logs:
+        said = [answers.trouble() for _ in range(LATE_TURNS + 2)]
+        answers.answered()
+        assert answers.trouble() is None
+        assert answers.trouble() is None
+    assert said[:LATE_TURNS] == [None] * LATE_TURNS, "this process may have stood still itself"
+    assert (said[-1] or "").startswith("Spark's JVM has not answered for 16 s (see whether its process runs")
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [
+        ("Spark's JVM does not answer", "error"),
+        ("Spark's JVM answers again", "info"),
+    ]
 
 
 def test_a_process_that_was_paused_does_not_blame_the_jvm() -> None:
@@ -121,10 +148,10 @@ def test_a_process_that_was_paused_does_not_blame_the_jvm() -> None:
     answers = Answers(clock=lambda: SteadyTime(now))
     answers.asked()
     now = 3600.0
-    answers.refuse_silence()
+    answers.trouble()
     answers.answered()
     for _ in range(2 * SILENT_TURNS):
-        answers.refuse_silence()
+        answers.trouble()
 
 
 def test_a_table_that_kills_its_workers_for_ever_ends_nothing_as_long_as_trial_jobs_run() -> None:
