@@ -21,6 +21,7 @@ RIGHTS = (
     'the identity needs the role "Storage Blob Data Contributor" on the container; a shared access signature needs read, add, create, '
     "write and list, and for files delete; and the account's network rules must let this machine in"
 )
+_REACH = "check the account's address, and that a firewall lets this machine out to it (port 443)"
 LISTING_NOT_COVERED = {"AuthorizationPermissionMismatch", "AuthorizationResourceTypeMismatch"}
 """Answers to a signature that may use the container's blobs, but may not ask about the container itself."""
 
@@ -51,4 +52,4 @@ def translated(error: AzureError, doing: str, *, proven: bool, setting: str) -> 
         return TransientError(problem, hint=hint) if proven else PermanentError(problem, hint=hint)
     if status is not None:
         return PermanentError(answered)
-    return TransientError(f"{doing}: no answer from the storage account ({type(error).__name__})")
+    return TransientError(f"{doing}: no answer from the storage account ({type(error).__name__})", hint=_REACH)

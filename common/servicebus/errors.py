@@ -66,6 +66,11 @@ _DELETED = (
     'that it held are lost: "When a queue was deleted" in docs/fail.md says how to send them again'
 )
 
+_REACH = (
+    'check that the namespace\'s address answers AMQP over TLS (port 5671, or 443 with transport = "websocket"), and that no firewall or proxy '
+    "on the way ends connections"
+)
+
 _SESSIONS = (
     'queue.ordering = "table" and "key" need a queue with sessions, "none" needs one without: set ordering to match, or delete the queue once it is '
     "empty and create it again (whether it has sessions is fixed when it is created)"
@@ -114,7 +119,7 @@ def translate(
     status, words = _sign_in(inner)
     if isinstance(error, ServiceBusAuthenticationError) and status is None:
         # The SDK calls it an authentication error too when the connection breaks during the sign-in.
-        return TransientError(f"{doing}: {_one_line(error)}")
+        return TransientError(f"{doing}: {_one_line(error)}", hint=_REACH)
     words = words or _one_line(error)
     if status == 404 or isinstance(error, MessagingEntityNotFoundError):  # with 404 the token is good
         text = f"{doing}: {missing(words)} ({words})"
@@ -122,7 +127,7 @@ def translate(
     if status is not None or isinstance(error, _REFUSED):
         return _refused(read(words, who) or Refusal(f"{who.name} is refused", _RIGHTS), doing, words, proven=proven)
     if isinstance(error, _BROKEN):
-        return TransientError(f"{doing}: the connection broke ({words})")
+        return TransientError(f"{doing}: the connection broke ({words})", hint=_REACH)
     return _other(error, f"{doing}: {words}")
 
 
