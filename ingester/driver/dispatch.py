@@ -322,6 +322,7 @@ class Dispatcher:
 
     def _give_up(self, number: int, bundle: _Bundle, now: SteadyTime) -> list[SliceResult]:
         self._threads.run(partial(self._executor.give_up, number))
+        self._told_late = False  # they do not come back: what follows is told instead
         error = Overdue(
             f"no result came within {now - bundle.begun:.0f} s after the slice was given to a worker",
             hint=_STUCK,

@@ -161,7 +161,7 @@ class Loop:
             if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
-        self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
+        self._roster.hurry([*self._ownership.news(), *self._gate.chosen(away=bool(self._outage))])
         if not self._outage:
             self._roster.hurry(self._pausing.due(self._history.snapshots.look(self._roster.tables)))
         ready += self._roster.take(ahead=self._settings.coalesce_seconds)
@@ -214,8 +214,8 @@ class Loop:
         for name in (waiting - self._history.gaps.sent_off()) & self._roster.tables.keys():
             standing = self._pausing.standing(self._roster.tables[name], catalog_known=not unknown)
             self._roster.tables[name].rested = None
-            if standing is not Standing.READ and not away:
-                self._gate.forget(name)
+            if away or standing is not Standing.READ:
+                (self._gate.unread if away else self._gate.forget)(name)
             self._stats.stands(name, standing)
             self._roster.put(name, self._roster.tables[name].unread(server_away=away))
 

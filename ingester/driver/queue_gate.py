@@ -35,6 +35,7 @@ class QueueGate:
         self._refusals = 0
         self._retry_at = self._chosen_at = float("-inf")
         self._trying: TableName | None = None
+        self._chosen: TableName | None = None
         self._waiting: dict[TableName, None] = {}
 
     @property
@@ -47,31 +48,38 @@ class QueueGate:
         if not self.shut:
             return True
         if self._trying is None and self._clock() >= self._retry_at:
-            self._trying = table
+            self._trying, self._chosen = table, None
             return True
         self._waiting[table] = None
         return False
 
-    def chosen(self) -> list[TableName]:
-        """The table that is due now, so that it may try; none before the pause is over.
+    def chosen(self, *, away: bool) -> list[TableName]:
+        """The table that is due now, so that it may try; none before the pause is over, and none while the server is `away`.
 
         If no table waits any more, the gate opens: other ingesters have sent the changes that waited, or will.
         """
         now = self._clock()
-        if self._trying is not None or now < max(self._retry_at, self._chosen_at + _TURN_SECONDS):
+        if away or self._trying is not None or now < max(self._retry_at, self._chosen_at + _TURN_SECONDS):
             return []
         if not self._waiting:
             if self.shut:
                 self._open("no table waits for the queue any more")
             return []
         self._chosen_at = now
-        table = next(iter(self._waiting))
+        self._chosen = table = next(iter(self._waiting))
         del self._waiting[table]
         return [table]
+
+    def unread(self, table: TableName) -> None:
+        """The server was away when `table` was due. If it was chosen it has not tried, and waits on."""
+        if table == self._chosen:
+            self._waiting[table], self._chosen = None, None
 
     def forget(self, table: TableName) -> None:
         """`table` has nothing to send, or another ingester sends its changes."""
         self._waiting.pop(table, None)
+        if table == self._chosen:
+            self._chosen = None
 
     def settled(self, result: SliceResult) -> bool:
         """Take in how a slice ended. Returns whether that opened the gate, so that all tables are due."""

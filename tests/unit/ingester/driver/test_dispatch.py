@@ -236,6 +236,20 @@ def test_tables_whose_worker_stands_still_are_named_long_before_they_are_given_u
     assert [entry["event"] for entry in logs] == ["slices come back again"]
 
 
+def test_tables_that_were_given_up_are_not_said_to_come_back() -> None:
+    hung = Hung()
+    hung.start(PERSONS, backlog=True)
+    with capture_logs() as logs:
+        for hung.now in (32, 36, 1000):
+            hung.dispatcher.late()
+        assert hung.dispatcher.results(0)
+        assert hung.dispatcher.late() is None
+    assert [entry["event"] for entry in logs] == [
+        "slices do not come back",
+        "slices did not come back in time, given up",
+    ]
+
+
 def test_a_bundle_is_not_late_while_its_tables_come_back_one_by_one_or_nobody_has_begun_it() -> None:
     hung = Hung()
     number = hung.start(PERSONS, backlog=True)

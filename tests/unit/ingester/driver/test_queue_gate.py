@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.clock import SteadyTime
-from common.errors import EntityUnavailable, TransientError
+from common.errors import ConnectionLost, EntityUnavailable, TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
 from ingester.driver.queue_gate import QueueGate
@@ -81,9 +81,9 @@ def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wa
     assert not gate.settled(result(PERSONS, changes=5))
     assert gate.shut
     clock[0] = 4.9
-    assert (gate.chosen(), gate.admits(ORDERS)) == ([], False)
+    assert (gate.chosen(away=False), gate.admits(ORDERS)) == ([], False)
     clock[0] = 5.0
-    assert gate.chosen() == [PERSONS]
+    assert gate.chosen(away=False) == [PERSONS]
     assert gate.admits(PERSONS)
     assert not gate.admits(ORDERS)
     assert gate.settled(result(PERSONS, changes=1))
@@ -98,11 +98,11 @@ def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries
     for table in (PERSONS, ORDERS):
         gate.settled(result(table, Trouble.QUEUE))
     clock[0] = 5.0
-    assert gate.chosen() == [PERSONS]
+    assert gate.chosen(away=False) == [PERSONS]
     clock[0] = 9.0
-    assert gate.chosen() == []
+    assert gate.chosen(away=False) == []
     clock[0] = 10.0  # the first had nothing to send any more
-    assert gate.chosen() == [ORDERS]
+    assert gate.chosen(away=False) == [ORDERS]
     assert gate.admits(ORDERS)
     assert not gate.settled(result(ORDERS, Trouble.TRANSIENT))
     assert gate.shut
@@ -117,13 +117,45 @@ def test_a_gate_at_which_nobody_waits_any_more_opens() -> None:
     gate = QueueGate(stats, lambda: SteadyTime(clock[0]), lambda: 0.0)
     gate.settled(result(PERSONS, Trouble.QUEUE))
     clock[0] = 5.0
-    assert (gate.chosen(), gate.admits(PERSONS)) == ([PERSONS], True)
+    assert (gate.chosen(away=False), gate.admits(PERSONS)) == ([PERSONS], True)
     assert not gate.settled(result(PERSONS))
     clock[0] = 9.9
-    assert (gate.chosen(), gate.shut) == ([], True)
+    assert (gate.chosen(away=False), gate.shut) == ([], True)
     assert "the queue refuses" in (stats.ready() or "")
     clock[0] = 10.0
-    assert (gate.chosen(), gate.shut, stats.ready()) == ([], False, None)
+    assert (gate.chosen(away=False), gate.shut, stats.ready()) == ([], False, None)
+
+
+def test_a_gate_does_not_open_because_the_server_was_away_when_a_table_was_to_try() -> None:
+    """That the queue is at hand was said although nothing had been sent."""
+    clock = [0.0]
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(clock[0]))
+    gate = QueueGate(stats, lambda: SteadyTime(clock[0]), lambda: 0.0)
+    gate.settled(result(PERSONS, Trouble.QUEUE))
+    clock[0] = 5.0
+    assert gate.chosen(away=False) == [PERSONS]
+    gate.unread(PERSONS)
+    for clock[0] in (10.0, 100.0):
+        assert (gate.chosen(away=True), gate.shut) == ([], True)
+    assert gate.chosen(away=False) == [PERSONS]
+    gate.forget(PERSONS)
+    gate.unread(PERSONS)
+    clock[0] = 200.0
+    assert (gate.chosen(away=False), gate.shut) == ([], False)
+
+
+def test_an_outage_of_the_server_opens_no_gate_of_the_queue() -> None:
+    world = World(tables=[PERSONS])
+    world.sender.fail = REFUSED
+    world.at(3, lambda: world.commit(2))
+    world.at(20, lambda: setattr(world.source, "away", ConnectionLost("no route")))
+    world.at(69, lambda: world.snapshot.append(world.stats.figures().queue))
+    world.at(70, lambda: setattr(world.source, "away", None))
+    world.at(150, lambda: setattr(world.sender, "fail", None))
+    _, logs = world.run(500)
+    assert world.snapshot == [False]
+    assert told(logs) == [ENDS, OPENS]
+    assert "no table waits for the queue any more" not in [entry["event"] for entry in logs]
 
 
 def test_a_try_that_met_other_trouble_goes_on_waiting() -> None:
@@ -134,7 +166,7 @@ def test_a_try_that_met_other_trouble_goes_on_waiting() -> None:
     gate.settled(result(PERSONS, Trouble.QUEUE))
     for _ in range(10):
         clock[0] += 61.0
-        assert gate.chosen() == [PERSONS]
+        assert gate.chosen(away=False) == [PERSONS]
         assert gate.admits(PERSONS)
         assert not gate.settled(result(PERSONS, Trouble.TRANSIENT))
         assert gate.shut
