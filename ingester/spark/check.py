@@ -7,7 +7,17 @@ from pathlib import Path
 
 from common.check import BY_EDITING, Finding, ok, warn
 from common.errors import PermanentError
-from ingester.spark.conf import KUBERNETES, POD_IP, RESULTS_PORT, is_local, local_dirs, port, spark_settings, unguarded
+from ingester.spark.conf import (
+    KUBERNETES,
+    POD_IP,
+    RESULTS_PORT,
+    is_local,
+    local_dirs,
+    port,
+    refuse_wrong,
+    spark_settings,
+    unguarded,
+)
 from ingester.spark.scratch import temporary, writable
 
 _SUBJECT = "Spark"
@@ -21,6 +31,7 @@ def findings(master: str, conf: Mapping[str, str], environment: Mapping[str, str
     """Nothing for a local Spark that can start. Raises ConfigurationError and PermanentError for what would end a start."""
     for key in (RESULTS_PORT, "spark.driver.port", "spark.blockManager.port"):
         port(conf, key)
+    refuse_wrong(conf)
     if is_local(master):
         return
     settings = spark_settings(master, conf, local_dir=NOWHERE, log4j=NOWHERE, environment=environment)

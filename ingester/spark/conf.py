@@ -33,6 +33,12 @@ _DEFAULTS = {
     # Spark's default, and Azure's words for keys: their values appear neither in the UI nor in the event log.
     "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
 }
+_MEMORY = ("spark.driver.memory", "spark.executor.memory")
+_SIZE = re.compile(r"([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
+_MEGABYTES = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+"""Of each unit. https://spark.apache.org/docs/latest/configuration.html (Application Properties)"""
+_LEAST_MB = 64
+"""No JVM of Spark's starts with less."""
 RESULTS_PORT = "spark.dstream.results.port"
 """DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of bundles that still run."""
 KUBERNETES = "k8s://"
@@ -112,8 +118,9 @@ def spark_settings(
     """Everything that Spark is configured with. `temporary`: for what Java writes elsewhere than in `local_dir`. `environment`: where a pod's
     address and name are found, as POD_IP and POD_NAME.
 
-    Raises PermanentError when secrets would travel unencrypted and `conf` does not allow it.
+    Raises ConfigurationError as `refuse_wrong`, and PermanentError when secrets would travel unencrypted and `conf` does not allow it.
     """
+    refuse_wrong(conf)
     settings = _DEFAULTS | (_LOCAL if is_local(master) else GUARDED) | _in_cluster(master, conf, environment)
     options = f"{_JVM_OPTIONS} {_SMALL_HEAP}" if is_local(master) else _JVM_OPTIONS
     settings |= {
@@ -133,6 +140,23 @@ def spark_settings(
             '"spark.network.crypto.enabled" and "spark.io.encryption.enabled" to false if nobody else can reach its network',
         )
     return settings
+
+
+def refuse_wrong(conf: Mapping[str, str]) -> None:
+    """Raises ConfigurationError for what Spark would pass over, or end a start for in words of its own: names without `spark.`, and sizes of memory
+    that are none."""
+    problems = [
+        f"ingester.spark.conf: {key!r} is no setting of Spark's" for key in conf if not key.startswith("spark.")
+    ]
+    if problems:
+        raise ConfigurationError(problems, hint="their names begin with spark., as in spark.executor.memory")
+    for key in _MEMORY:
+        if key not in conf:
+            continue
+        size = _SIZE.fullmatch(conf[key])
+        if size is None or int(size[1]) * _MEGABYTES[size[2].lower()] < _LEAST_MB:
+            told = f"ingester.spark.conf: {key} is {conf[key]!r}, which is no size of {_LEAST_MB} MB or more"
+            raise ConfigurationError([told], hint="write a whole number with its unit, such as 512m or 2g")
 
 
 def _in_cluster(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
