@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """SIGTERM and SIGINT set `stop`; afterwards they do what they did before."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        stop.set()
+        # In a thread of its own: the main thread, which this interrupts, may hold the event's lock, and would wait for itself.
+        _thread.start_new_thread(stop.set, ())
 
     previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

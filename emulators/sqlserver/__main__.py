@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import signal
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
 from emulators.standard_input import watch_standard_input
-from emulators.stopping import wait_for
+from emulators.stopping import stopped_by_signals, wait_for
 
 _STOP_STEP = 0.1
 _NEW_OBJECTS = 10_000
@@ -148,15 +147,18 @@ def encryption(arguments: argparse.Namespace) -> TlsSettings | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parse_arguments(argv)
+    arguments, stop = parse_arguments(argv), threading.Event()
+    with stopped_by_signals(stop):
+        _run(arguments, stop)
+    return 0
+
+
+def _run(arguments: argparse.Namespace, stop: threading.Event) -> None:
     # Only now: --help must not wait for the parser and the engine to load.
     from emulators.sqlserver.build import build_engine
     from emulators.sqlserver.cdc.options import CdcOptions
     from emulators.sqlserver.engine.store.data_directory import DataDirectoryError
 
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     databases = arguments.database or ["demo"]
     tls = encryption(arguments)
     try:
@@ -184,7 +186,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise SystemExit(refusal("SQL Server", error, "--port chooses another", address=where)) from error
         print(announcement(server, arguments, databases), flush=True)
         serve(server, arguments, stop)
-    return 0
 
 
 if __name__ == "__main__":
