@@ -20,7 +20,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it is left to run, on purpose
 def test_a_process_that_has_the_number_of_an_earlier_service_is_left_alone(state: Path) -> None:
     services.start("ours", [sys.executable, "-c", "import time; time.sleep(60)"])
     assert services.runs("ours")
@@ -31,6 +30,7 @@ def test_a_process_that_has_the_number_of_an_earlier_service_is_left_alone(state
     assert services.runs("ours")
     services.stop("ours")
     assert not services.runs("ours")
+    assert services._started_here == [], "its end has been heard of"
 
 
 def test_addresses_that_the_machine_uses_already_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ from tests.kubernetes.cluster.places import LOGS, STATE
 _STOP_SECONDS = 10.0
 
 _started_here: list[subprocess.Popen[bytes]] = []
-"""Kept, because they outlive whoever starts them: Python warns of a process that still runs when nobody holds it any more."""
+"""Kept until they are stopped, because they outlive whoever starts them: Python warns of a process whose end nobody has heard of when nobody
+holds it any more."""
 
 
 def start(name: str, command: Iterable[str | Path], *, namespace: str | None = None) -> None:
@@ -47,10 +48,12 @@ def stop(name: str) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while runs(name):
         if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)  # a child of this process
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
+    for child in [each for each in _started_here if each.pid == pid]:
+        child.wait()
+        _started_here.remove(child)
 
 
 def runs(name: str) -> bool:
