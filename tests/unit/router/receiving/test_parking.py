@@ -282,6 +282,7 @@ def test_slots_that_wait_with_stopped_sessions_are_one_line_and_its_end_another(
         slots = [threading.Thread(target=made.hold, args=[receiver(each)]) for each in ("orders", "invoices")]
         for slot in slots:
             slot.start()
+        until(lambda: made._queueing == 2)
         for _ in range(4):
             assert turned.acquire(timeout=10)
         for news, left in (("orders", 1), ("invoices", 0)):
