@@ -68,7 +68,7 @@ def spans(made: Collector, service: str = "stage") -> Spans:
 
 
 def wait_for(made: Collector, count: int) -> None:
-    ends = time.monotonic() + 15
+    ends = time.monotonic() + 60
     while len(made.seen) < count and time.monotonic() < ends:
         time.sleep(0.05)
     assert len(made.seen) == count
@@ -141,6 +141,7 @@ def test_what_a_router_passes_on_stays_as_it_is(seen: Collector) -> None:
     given = [message(), message(GIVEN), replace(message(), application_properties={"traceparent": "not one"})]
     TracedSender(taking, spans(seen), "route topic", {}).send(given)
     assert taking.taken == given
+    wait_for(seen, 1)  # else its thread says during another test that it was lost
 
 
 def test_a_page_without_changes_ends_at_once(seen: Collector) -> None:
@@ -255,7 +256,7 @@ def test_a_mute_collector_holds_nobody_up() -> None:
     with collector(mute=True) as made:
         began = time.monotonic()
         run(program + "assert time.monotonic() - began < 10", **made.environment)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 45
 
 
 def test_without_the_packages_a_warning_says_which_extra() -> None:
