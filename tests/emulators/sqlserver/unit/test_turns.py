@@ -11,7 +11,7 @@ import pytest
 from emulators.sqlserver import turns
 from emulators.sqlserver.turns import Turns
 
-_SOON = 5.0
+_SOON = 60.0
 
 
 def started(run: Callable[[], object]) -> threading.Thread:

@@ -519,7 +519,7 @@ def test_a_pass_over_a_table_without_a_key_leaves_other_backlogs_their_slot() ->
         dispatcher.add_long(replace(todo, table=TableName("dbo", name)))
     dispatcher.add(replace(todo, table=TableName("dbo", "backlog")), backlog=True)
     dispatcher.start()
-    for _ in range(100):
+    for _ in range(3_000):
         if len(ran) == 2:
             break
         threading.Event().wait(0.02)
