@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,12 +12,7 @@ from common.observability.health_settings import HealthSettings
 from ingester import check
 from ingester.sqlserver import values
 from tests.contracts.check.conftest import Place
-
-
-@pytest.fixture
-def port() -> Iterator[tuple[int, socket.socket]]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1], listener
+from tests.worlds.ports import free_port
 
 
 def _with_health(place: Place, port: int) -> None:
@@ -55,26 +49,23 @@ def test_the_folders_of_spark_can_be_written(place: Place) -> None:
     assert place.check("--stage", "ingester").said("ok", "Spark's folders").endswith(" can be written")
 
 
-def test_a_health_port_that_a_stranger_has_fails(place: Place, port: tuple[int, socket.socket]) -> None:
-    _with_health(place, port[0])
-    report = place.check("--stage", "ingester")
+def test_a_health_port_that_a_stranger_has_fails(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        _with_health(place, stranger.getsockname()[1])
+        report = place.check("--stage", "ingester")
     assert report.status == 1
     assert "choose another port" in report.said("fail", "health")
 
 
-def test_a_health_port_that_is_free_is_ok_and_still_free_afterwards(
-    place: Place, port: tuple[int, socket.socket]
-) -> None:
-    number, listener = port
-    listener.close()
+def test_a_health_port_that_is_free_is_ok_and_still_free_afterwards(place: Place) -> None:
+    number = free_port()
     _with_health(place, number)
     assert "is free" in place.check("--stage", "ingester").said("ok", "health")
     socket.create_server(("127.0.0.1", number)).close()
 
 
-def test_a_health_port_of_a_running_stage_is_no_fault(place: Place, port: tuple[int, socket.socket]) -> None:
-    number, listener = port
-    listener.close()
+def test_a_health_port_of_a_running_stage_is_no_fault(place: Place) -> None:
+    number = free_port()
     settings = HealthSettings(port=number, host="127.0.0.1")
     with HealthEndpoint(settings, alive=lambda: None, ready=lambda: "starting", samples=lambda: ()):
         _with_health(place, number)
