@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds.machines.network import Machine, Network, missing
+from tests.worlds.world import wait_until
 
 pytestmark = pytest.mark.skipif((_why := missing()) is not None, reason=_why or "")
 
@@ -96,7 +97,15 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next() -> None:
         assert network.folder.name in _namespaces()
     assert network.folder.name not in _namespaces()
     assert not network.folder.exists()
-    assert not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().rpartition(")")[2]
+    wait_until(lambda: not _runs(int(left)), "what ran there has ended", 60)
+
+
+def _runs(pid: int) -> bool:
+    """It was sent SIGKILL, and may not have come to it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _namespaces() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -42,7 +43,8 @@ def campaign(folder: Path, *, kills: int, seed: int, workers: int) -> None:
                     time.sleep(random.uniform(2.0, _LONGEST))
                     seen += "configuration reloaded" in router.said
                     victims = [router.process.pid, *router.workers()]
-                    os.kill(random.choice(victims) if workers > 1 else router.process.pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # a worker that has just been replaced
+                        os.kill(random.choice(victims) if workers > 1 else router.process.pid, signal.SIGKILL)
                     if workers == 1:
                         router.wait()
                     router.process.kill()

@@ -75,7 +75,8 @@ class Cluster:
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
         """The worker and its executors, as a machine that is gone."""
         for pid in (*children(worker.pid), worker.pid):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # an executor has ended by itself
+                os.kill(pid, signal.SIGKILL)
         worker.wait()
 
     def log(self, daemon: str) -> str:
