@@ -107,14 +107,18 @@ def frozen(child: Child) -> list[tuple[str, str | None]]:
 
 def slept(child: Child) -> list[tuple[str, str | None]] | str:
     """What becomes of a process after it and the driver have stood still together for longer than an answer may take."""
-    executor = HandOver(child, never, threading.Event(), second=_SECOND)
+    second = 4 * _SECOND  # of ten without an answer, few may have passed when the driver stands still as well
+    executor = HandOver(child, never, threading.Event(), second=second)
     dispatcher = Dispatcher(executor, lambda slice: slice)
-    time.sleep(4 * _SECOND)
-    subprocess.Popen(["bash", "-c", f"sleep {40 * _SECOND}; kill -CONT {os.getpid()}; kill -CONT {child._pid}"])
+    time.sleep(2 * second)
+    stopped = f"until grep -q '^State:.T' /proc/{os.getpid()}/status; do sleep 0.05; done"
+    subprocess.Popen(
+        ["bash", "-c", f"{stopped}; sleep {20 * second}; kill -CONT {os.getpid()}; kill -CONT {child._pid}"]
+    )
     os.kill(child._pid, signal.SIGSTOP)
-    time.sleep(4 * _SECOND)  # for questions without an answer
+    time.sleep(2 * second)  # for questions without an answer
     os.kill(os.getpid(), signal.SIGSTOP)
-    time.sleep(4 * _SECOND)
+    time.sleep(2 * second)
     if child.ended is not None:
         return child.ended
     dispatcher.add(todo(QUICK), backlog=False)
@@ -145,7 +149,9 @@ def main(folder: Path) -> None:
     assert sleeps is not None
     told: dict[str, Any] = {}
     dispatcher = Dispatcher(HandOver(hangs, never, threading.Event()), lambda slice: slice)
-    dispatcher.add(todo(HUNG, -29.0), backlog=True)  # due back in a second
+    dispatcher.add(
+        todo(HUNG, -25.0), backlog=True
+    )  # due back in five seconds, which are enough for the quick one behind it
     dispatcher.start()
     dispatcher.add(todo(QUICK), backlog=False)
     dispatcher.add(todo(HUNG), backlog=False)
