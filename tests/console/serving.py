@@ -107,5 +107,5 @@ def running(
             yield Running(f"http://127.0.0.1:{port}", port, served, bare, client)
     finally:
         stop.set()
-        thread.join(15)
+        thread.join(60)
         assert not thread.is_alive(), "the console does not stop"

@@ -66,7 +66,7 @@ class Place:
     def close(self) -> None:
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(15)
+            self._thread.join(60)
             assert not self._thread.is_alive()
 
 
