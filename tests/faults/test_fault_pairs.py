@@ -27,6 +27,7 @@ from emulators.sqlserver.faults.catalogue import QueryThatHangs
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.azurite.server import Azurite, connection_string, missing
 from tests.worlds.fault_cases import CASES, NAMES, OURS, Case
+from tests.worlds.ports import free_port
 from tests.worlds.world import World, good, wait_until
 
 _CHANGES_A_SECOND = 40
@@ -86,7 +87,7 @@ class Pipeline(World):
         self.blob_connection_string = blobs
         self.clock = _Clock()
         self.servicebus.stop()
-        self.servicebus = _Bus(clock=self.clock)
+        self.servicebus = _Bus(clock=self.clock, port=free_port(), http_port=free_port())
         self._door = SqlServerEmulator(self._engine)
         self.told: list[Told] = []
 

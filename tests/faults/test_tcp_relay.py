@@ -143,6 +143,19 @@ def test_who_is_dropped_knows_it_mute_or_not(relay: TcpRelay) -> None:
         assert client.recv(1) == b""
 
 
+def test_while_nobody_may_connect_the_port_is_nobody_elses(relay: TcpRelay) -> None:
+    for _ in range(2):
+        relay.refuse()
+        with pytest.raises(ConnectionRefusedError):
+            connected(relay)
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", relay.port))
+        relay.well()
+        with connected(relay) as client:
+            client.sendall(b"hello")
+            assert said(client, 5) == b"hello"
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ECONNABORTED])
 def test_an_accept_that_fails_is_not_the_last(relay: TcpRelay, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     failed = threading.Event()

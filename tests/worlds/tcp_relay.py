@@ -20,6 +20,7 @@ from enum import Flag, auto
 from typing import Self
 
 _CHUNK = 65536
+_BACKLOG = 64
 _SMALL = 2048
 """Octets that a slow relay passes on at once."""
 _CLOSED = (errno.EBADF, errno.EINVAL)
@@ -107,7 +108,8 @@ class TcpRelay:
 
     def __init__(self, port_behind: int) -> None:
         self._behind = port_behind
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+        self._refuses = False
         self.port = self._listener.getsockname()[1]
         self._closed = threading.Event()
         self._guard = threading.Lock()
@@ -128,9 +130,14 @@ class TcpRelay:
         self.refuse()
 
     def refuse(self) -> None:
-        """Hang up, and let nobody connect, as a machine does on which nothing listens."""
+        """Hang up, and let nobody connect, as a machine does on which nothing listens. The port stays the relay's."""
         hang_up(self._listener)
         self._listener.close()
+        if not self._closed.is_set():
+            self._listener = socket.socket()
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind(("127.0.0.1", self.port))
+        self._refuses = True
         self.drop()
 
     def pace(self, octets_a_second: float | None) -> None:
@@ -142,8 +149,9 @@ class TcpRelay:
         """No silence, no pace, no refusal for whoever connects from now on. Connections that fell mute stay so."""
         self.speak()
         self.pace(None)
-        if self._listener.fileno() < 0:
-            self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        if self._refuses:
+            self._listener.listen(_BACKLOG)
+            self._refuses = False
             self._listen()
 
     def mute(self, silence: Silence = Silence()) -> None:

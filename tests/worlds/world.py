@@ -140,8 +140,8 @@ class World:
 
     def _make_servers(self) -> None:
         self._engine = build_engine(users={USER: PASSWORD}, databases=[DATABASE], capture_interval=CAPTURE_INTERVAL)
-        self.sqlserver = SqlServerEmulator(self._engine, host=self._listens)
-        self.servicebus = ServiceBusEmulator(host=self._listens)
+        self.sqlserver = SqlServerEmulator(self._engine, host=self._listens, port=free_port())
+        self.servicebus = ServiceBusEmulator(host=self._listens, port=free_port(), http_port=free_port())
 
     def _start_servers(self, opened: ExitStack) -> Served:
         opened.callback(self._engine.close)

@@ -21,6 +21,7 @@ from desk.desk import Desk
 from desk.documents.overview import Overview
 from tests.fakes.desk import World, desk_of
 from tests.fakes.desk.watching import FakeWatching
+from tests.worlds.ports import free_port
 
 _UNLIMITED = Rate(per_second=1e6, burst=10**6)
 
@@ -43,7 +44,7 @@ class Place:
     world: World
     clock: Clock
     served: Served
-    port: int = 0
+    port: int = field(default_factory=free_port)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -54,7 +55,6 @@ class Place:
     def open(self) -> None:
         """Serve, at the same port as before."""
         listener = listening("127.0.0.1", self.port)
-        self.port = listener.getsockname()[1]
         self._stop = threading.Event()
         events = Events()
         served = replace(self.served, events=events)

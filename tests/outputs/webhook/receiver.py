@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.outputs.contract.world import Arrival
+from tests.worlds.ports import free_port
 
 
 class Receiver:
@@ -33,13 +34,12 @@ class Receiver:
         self.overlapping = 0
         self.guard = threading.Lock()
         self.under_way: set[tuple[str, str | None]] = set()
-        self.port = 0
+        self.port = free_port()
         self._server: _Server | None = None
 
     def start(self) -> None:
         self._server = _Server(("127.0.0.1", self.port), _Handler)
         self._server.receiver = self
-        self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.02,), name="receiver", daemon=True).start()
 
     def stop(self) -> None:

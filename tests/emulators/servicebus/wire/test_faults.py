@@ -34,13 +34,14 @@ from emulators.servicebus.faults import catalogue as faults
 from emulators.servicebus.faults.injection import Fault
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.emulators.servicebus.conftest import forget_sockets
+from tests.worlds.ports import free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets failed connections
 
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[ServiceBusEmulator]:
-    with ServiceBusEmulator() as running:
+    with ServiceBusEmulator(port=free_port(), http_port=free_port()) as running:
         yield running
     forget_sockets()
 

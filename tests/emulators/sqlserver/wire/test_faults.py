@@ -29,6 +29,7 @@ from emulators.sqlserver.tls import TlsSettings
 from ingester.sqlserver.connection import Connection
 from tests.emulators.sqlserver.wire.raw_client import ATTENTION, LOGIN, Client, batch, login_body, packet
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
+from tests.worlds.ports import free_port
 
 USER, PASSWORD = "sa", "a-Password-1"
 
@@ -36,7 +37,7 @@ USER, PASSWORD = "sa", "a-Password-1"
 @pytest.fixture(scope="module")
 def server() -> Iterator[SqlServerEmulator]:
     engine = build_engine(users={USER: PASSWORD}, databases=["demo"], capture_interval=0.05)
-    with SqlServerEmulator(engine, tls=TlsSettings.self_made()) as running:
+    with SqlServerEmulator(engine, port=free_port(), tls=TlsSettings.self_made()) as running:
         yield running
     engine.close()
 
