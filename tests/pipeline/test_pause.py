@@ -43,7 +43,7 @@ def test_a_paused_table_stands_over_a_kill_and_goes_on_where_it_stopped(tmp_path
         first.kill_tree()
         second = world.start_ingester()
         wait_until(lambda: has(second) == KEYS, "the second has all tables", 120)
-        assert "table paused" in second.log.read_text()
+        wait_until(lambda: "table paused" in second.log.read_text(), "the second has noticed the pause")
         assert world.subscriber.counts()[CUSTOMERS] == 0 < committed[CUSTOMERS]
         assert store.resume(CUSTOMERS, None)
         assert good(world.verdict(120))
