@@ -18,8 +18,8 @@ from dstream.emulators import Emulators
 from tests.console.page.browser import window
 from tests.worlds.world import wait_until
 
-LONG = 90_000
-"""Milliseconds that Spark's start may take."""
+LONG = 180_000
+"""Milliseconds that Spark's start may take, or a slow console rest between two looks."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def _address(log: Path) -> str | None:
     return None if found is None else f"{found[0]}/"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 def test_a_table_waits_while_it_is_paused_and_a_dead_letter_is_read(chromium: Browser, tmp_path: Path) -> None:
     with Emulators(database="demo", capture_interval=0.3) as emulators:
         create(emulators.login)

@@ -98,7 +98,7 @@ def running(pid: int) -> bool:
         return False
 
 
-def eventually(condition: Callable[[], bool], router: Router, seconds: float = 60) -> None:
+def eventually(condition: Callable[[], bool], router: Router, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, router.said
