@@ -87,7 +87,7 @@ class Program:
 
     def kill(self) -> None:
         self._process.kill()
-        _, errors = self._process.communicate(timeout=10)
+        _, errors = self._process.communicate(timeout=60)
         assert errors == ""
 
     @contextlib.contextmanager

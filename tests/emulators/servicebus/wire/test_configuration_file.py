@@ -84,7 +84,7 @@ def test_the_file_makes_the_namespace(tmp_path: Path) -> None:
             }
             assert counts == {"all": 2, "some": 2}  # of "a" the plain copy and the one the action changed
         program.send_signal(signal.SIGTERM)
-        _, errors = program.communicate(timeout=10)
+        _, errors = program.communicate(timeout=60)
     assert (program.returncode, errors) == (0, "")
 
 

@@ -345,7 +345,7 @@ def test_a_disk_that_is_full_stops_the_emulator_and_nothing_unkept_was_acknowled
             for _ in range(100):
                 sender.send_messages(pair)
                 acknowledged += len(pair)
-        _, errors = program.communicate(timeout=20)
+        _, errors = program.communicate(timeout=60)
     assert program.returncode == 1
     assert "the Service Bus emulator stops: the data file could not be written" in errors
     assert "Traceback" not in errors
@@ -409,7 +409,7 @@ def test_entities_asked_for_again_are_kept_as_they_are(tmp_path: Path, capsys: p
         with run(data, "--queue", "q", "--topic", "t=a,b:session") as program:
             facts(program)
             program.terminate()
-            _, errors = program.communicate(timeout=20)
+            _, errors = program.communicate(timeout=60)
         assert (program.returncode, errors) == (0, "")
     assert starts("--data", str(data), "--queue", "q:session") == 1
     assert "'q' is there with other settings (requires_session is False, asked for was True)" in capsys.readouterr().err

@@ -74,10 +74,10 @@ def test_it_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
                 sender.send_messages(ServiceBusMessage("hello"))
             with client.get_topic_sender("t") as sender:
                 sender.send_messages(ServiceBusMessage("news", session_id="x"))
-        with urllib.request.urlopen(f"{facts['management_endpoint']}/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"{facts['management_endpoint']}/health", timeout=60) as answer:
             assert answer.status == 200
         program.send_signal(number)
-        _, errors = program.communicate(timeout=10)
+        _, errors = program.communicate(timeout=60)
     assert (program.returncode, errors) == (0, "")
 
 

@@ -20,8 +20,8 @@ import pytds
 from common.sqladdress import SqlAddress
 
 DRIVERS = ("pymssql", "pytds")
-PATIENCE, PATIENCE_HERE = 60.0, 6.0
-"""Seconds that the capture job of a real server, and of the emulator, may take."""
+PATIENCE = 60.0
+"""Seconds that a capture job may take, and sessions to end."""
 ORDER = "ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
 
 _Answer = TypeVar("_Answer")
@@ -208,13 +208,12 @@ class Database(Connection):
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Scan and look again until `condition` holds. AssertionError when it takes too long."""
-        patience = PATIENCE if self.server.real else PATIENCE_HERE
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + PATIENCE
         while True:
             self.scan()
             if condition():
                 return
-            assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain for {what}"
+            assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for {what}"
             time.sleep(0.05 if not self.server.real else 0.5)
 
     def changes(self, columns: str, instance: str = "dbo_Persons") -> list[tuple[Any, ...]]:
@@ -234,8 +233,8 @@ class Database(Connection):
 
 
 def patiently(act: Callable[[], None], number: int) -> None:
-    """Do it again for some seconds as long as it is refused with this number. Raises Refused."""
-    deadline = time.monotonic() + 5
+    """Do it again for a while as long as it is refused with this number. Raises Refused."""
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return act()

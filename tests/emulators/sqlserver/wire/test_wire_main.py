@@ -54,7 +54,7 @@ def test_the_program_serves_until_a_signal_and_then_closes_its_engine(
     assert (address["host"], address["user"], address["databases"]) == ("127.0.0.1", "sa", ["demo"])
     with pytds.connect("127.0.0.1", port=address["port"], user="sa", password="secret"):
         running.send_signal(number)
-        assert running.wait(20) == 0
+        assert running.wait(60) == 0
     assert running.stdout.read() == "closed\n"
 
 

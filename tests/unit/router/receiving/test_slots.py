@@ -106,10 +106,10 @@ def test_a_call_that_begins_after_the_others_were_cut_is_cut_as_well(monkeypatch
 
     def cut() -> None:
         if next(cuts) == 2:
-            twice.wait(5)
+            twice.wait(30)
 
     stop, results = threading.Event(), list[int]()
-    lanes = Lanes(1, stop, lambda: twice.wait(5))
+    lanes = Lanes(1, stop, lambda: twice.wait(30))
     made = Slots(
         SETTINGS.model_copy(update={"slots": 1}),
         lanes,

@@ -259,8 +259,8 @@ def test_its_thread_scans_and_ends() -> None:
     one.scanner._look = seen.set
     one.scans.next = Scanned.CAPTURED
     with one.scanner.running():
-        assert seen.wait(5)
-    assert one.scans.closed.wait(5)
+        assert seen.wait(60)
+    assert one.scans.closed.wait(60)
     assert world.service.holder(LOCK) is None
 
 
@@ -277,6 +277,6 @@ def test_a_defect_that_lasts_is_one_line_and_the_next_scan_is_tried(monkeypatch:
 
     monkeypatch.setattr(one.scanner, "turn", defect)
     with capture_logs() as logs, one.scanner.running():
-        assert tried.wait(5)
+        assert tried.wait(60)
     (line,) = [line for line in logs if line["log_level"] == "error"]
     assert (line["event"], line["of"]) == ("periodic check failed", "scans of the log")
