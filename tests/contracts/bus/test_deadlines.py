@@ -225,8 +225,9 @@ def test_a_tls_handshake_that_is_not_answered_holds_up_nobody(monkeypatch: pytes
 
 
 def test_a_peer_that_trickles_holds_up_nobody() -> None:
-    def trickle(listener: socket.socket, stop: threading.Event) -> None:
+    def trickle(listener: socket.socket, came: threading.Event, stop: threading.Event) -> None:
         peer, _ = listener.accept()
+        came.set()
         with peer:
             for octet in b"AMQP\x03\x01\x00\x00\x00\x00\xff\xff" + bytes(10_000):
                 if stop.wait(SOON / 10):
@@ -236,12 +237,14 @@ def test_a_peer_that_trickles_holds_up_nobody() -> None:
                 except OSError:
                     return
 
-    stop = threading.Event()
+    came, stop, until = threading.Event(), threading.Event(), time.monotonic() + 60
     with socket.create_server(("127.0.0.1", 0)) as listener, none_left():
-        thread = threading.Thread(target=trickle, args=(listener, stop))
+        thread = threading.Thread(target=trickle, args=(listener, came, stop), daemon=True)
         thread.start()
-        with pytest.raises(TransientError, match="did not answer within"):
-            bus_at(listener.getsockname()[1]).sender("q").open()
+        while not came.is_set():  # on a busy machine the time may be over before anybody has connected
+            assert time.monotonic() < until
+            with pytest.raises(TransientError, match="did not answer within"):
+                bus_at(listener.getsockname()[1]).sender("q").open()
         stop.set()
         thread.join()
 
