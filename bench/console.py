@@ -30,8 +30,9 @@ from ingester.commands.status import TableStatus
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Count, Lag
 from ingester.watch.capture_watch import CaptureFigures
+from ingester.watch.figures import Standing
 from ingester.watch.metrics import samples
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.stats import IngesterStats
 
 _ROUNDS = 5
 _BUSY, _IDLE = 4, 16

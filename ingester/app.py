@@ -63,7 +63,7 @@ from ingester.stdio.output import Output
 from ingester.stdio.settings import ProviderSettings
 from ingester.task.lines import LineEncoder, Lines
 from ingester.watch.edits import FileWatch, noted
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.stats import IngesterStats
 from ingester.worker import Sending, Worker, first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
 
@@ -164,8 +164,7 @@ def _run_with(
     watched: SettingsWatch,
 ) -> int:
     """`settings`: with the tables that were found. `begun`: entered once database and locks have answered."""
-    for table in settings.streams:
-        stats.stands(table, Standing.ELSEWHERE)
+    stats.begins(settings.streams)
     locks = locks_of(settings, keys := lock_keys(settings, settings.streams))
     connection = Connection(settings.db, stop=stop)
     try:

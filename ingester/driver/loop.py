@@ -43,7 +43,8 @@ from ingester.position import Position
 from ingester.shape.in_force import ShapesInForce
 from ingester.slices import Slice
 from ingester.source import Source
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.figures import Standing
+from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 

@@ -15,7 +15,8 @@ from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Portion, Rhythm, Schedule, TableOutcome
 from ingester.driver.tables import TrackedTable
 from ingester.shape.columns import ShapeRefused
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.figures import Standing
+from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 

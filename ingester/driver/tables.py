@@ -13,7 +13,7 @@ from ingester.locks import Lease
 from ingester.position import Position
 from ingester.shape.table_shape import TableShape
 from ingester.source import CapturedColumn, CaptureInstance, Hints, ProbeAnswer, ProbeRequest, TableState
-from ingester.watch.stats import Standing
+from ingester.watch.figures import Standing
 from ingester.window import Gap, Window, gap, probe_request, source_of, superseded, window
 
 _NEVER = SteadyTime(float("-inf"))

@@ -19,8 +19,9 @@ from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.periodic import repeat
 from ingester.capture_status import LAG_SECONDS, CaptureError, CaptureView, Explanation, LogTimes, Retention, Silence
+from ingester.watch.figures import Figures, TableFigures
 from ingester.watch.retention import Alarm, alarm, headroom
-from ingester.watch.stats import Figures, IngesterStats, TableFigures
+from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from common.observability.metrics import Metric, Sample
 from ingester.watch.capture_watch import CaptureFigures
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.figures import Standing
+from ingester.watch.stats import IngesterStats
 
 CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
 PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read and sent.", ("table",))

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
 from common.clock import SteadyClock, SteadyTime, steady
 from common.errors import ConfigurationError
@@ -18,6 +17,7 @@ from common.names import TableName
 from common.observability.metrics import SECONDS, Distribution
 from common.sqladdress import LOGIN_SECONDS
 from ingester.slices import SliceResult, Trouble
+from ingester.watch.figures import Figures, Standing, TableFigures
 
 LOOP_SECONDS = 280.0
 """After so long without a turn, plus two logins, the loop counts as hung. It may wait for a query (120 s), and log in
@@ -26,87 +26,15 @@ before and after it; it reports a turn after each such step."""
 OUT_SECONDS = 300.0
 """How long a table's slices, one after the other, may bring no result before this process needs a restart."""
 
+FAILING_SECONDS = 60.0
+"""After so long without a slice of it that came to its end, a table is why this process is not ready."""
+
 SILENT_SECONDS = 15.0
 """After so long without an answer SQL Server counts as silent: the queries of a pass take milliseconds."""
 
 _CORRECT = "correct the file; the previous configuration stays in force"
 _NAMED = 5
 """How many tables readiness names."""
-
-
-class Standing(Enum):
-    """The state of a table. ELSEWHERE: another ingester or none has its lock. ABSENT: missing, or not under CDC. PAUSED: this ingester has its
-    lock, and a person has paused it."""
-
-    READ = "read"
-    ELSEWHERE = "elsewhere"
-    ABSENT = "absent"
-    STOPPED = "stopped"
-    PAUSED = "paused"
-
-
-@dataclass(frozen=True, slots=True)
-class TableFigures:
-    """Of one table, since the start.
-
-    `rows`: sent by snapshots. `snapshots`: 1 while one is taken, else 0.
-    `behind`: since when it is known to have changes past its offset (steady clock); None: it has none.
-    `changed`: when a change of it was last sent. `failures`: by kind of trouble.
-    """
-
-    standing: Standing = Standing.ELSEWHERE
-    behind: float | None = None
-    changed: float | None = None
-    changes: int = 0
-    pages: int = 0
-    dropped: int = 0
-    oversize: int = 0
-    filter_failed: int = 0
-    gaps: int = 0
-    rows: int = 0
-    snapshots: int = 0
-    failed_snapshots: int = 0
-    failures: Mapping[str, int] = field(default_factory=Counter)
-
-    @property
-    def ours(self) -> bool:
-        """Whether this ingester is responsible for the table: nobody else reads one that it has stopped."""
-        return self.standing in (Standing.READ, Standing.STOPPED, Standing.PAUSED)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Everything at one moment, `now` (steady clock). `queue`: False while the queue accepts no messages.
-
-    `busy` of `slots` run tasks. `refusals`: sends that a throttling namespace refused. `clocks_off`: slices from machines
-    whose clock differs. `scans`: of the log, by their outcome. `scanning`: whether a scan has succeeded lately; None: the ingester is not
-    to scan. `answers`: whether SQL Server, where it can be reached, answers for the tables.
-    """
-
-    now: float
-    begun: float
-    connected: bool
-    queue: bool
-    tables: Mapping[TableName, TableFigures]
-    passes: Distribution
-    slices: Distribution
-    slots: int
-    busy: int
-    refusals: int
-    clocks_off: int
-    scans: Mapping[str, int] = field(default_factory=dict)
-    scanning: bool | None = None
-    answers: bool = True
-
-    @property
-    def quiet(self) -> float:
-        """Seconds since the last change was sent, or since the start."""
-        return self.now - max([self.begun, *(t.changed for t in self.tables.values() if t.changed is not None)])
-
-    @property
-    def behind(self) -> bool:
-        """Whether changes of a table wait to be sent."""
-        return any(table.behind is not None for table in self.tables.values())
 
 
 class IngesterStats:
@@ -132,6 +60,8 @@ class IngesterStats:
         self._unusable: str | None = None
         self._stopped: set[TableName] = set()
         self._deadly: set[TableName] = set()
+        self._failing: dict[TableName, float] = {}
+        """Since when each slice of a table has failed."""
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
         """How long slices of a table were out before they were given up, added up over consecutive ones."""
@@ -215,6 +145,11 @@ class IngesterStats:
         with self._guard:
             self._passes.add(self._clock() - began)
 
+    def begins(self, tables: Iterable[TableName]) -> None:
+        """These are read, once their locks are had."""
+        for table in tables:
+            self.stands(table, Standing.ELSEWHERE)
+
     def stands(self, table: TableName, standing: Standing, *, behind: bool | None = None) -> None:
         """`behind`: whether the table has changes past its offset; None: as known before."""
         with self._guard:
@@ -222,8 +157,8 @@ class IngesterStats:
 
     def _stands(self, table: TableName, standing: Standing, behind: bool | None) -> None:
         if standing is not Standing.READ or behind is False:
-            self._unheard.pop(table, None)
-            self._started.pop(table, None)
+            for known_of in (self._unheard, self._started, self._failing):
+                known_of.pop(table, None)
             self._deadly.discard(table)
         if standing is Standing.STOPPED:
             self._stopped.add(table)
@@ -275,8 +210,12 @@ class IngesterStats:
                 self._deadly.add(result.table)
             else:
                 self._deadly.discard(result.table)
-            known = _with_kept_back(self._tables.get(result.table, TableFigures()), result)
+            known = self._tables.get(result.table, TableFigures()).with_kept_back(result)
             failures = known.failures
+            if result.trouble is None or result.changes:
+                self._failing.pop(result.table, None)
+            else:
+                self._failing.setdefault(result.table, now)
             if result.trouble is not None:
                 failures = Counter(failures)
                 failures[result.trouble.value.replace(" ", "_")] += 1
@@ -292,8 +231,7 @@ class IngesterStats:
     def chunk(self, result: SliceResult) -> None:
         """A snapshot's chunk came back: count what of it was not sent as it is. `read_rows` counts its rows."""
         with self._guard:
-            known = self._tables.get(result.table, TableFigures())
-            self._tables[result.table] = _with_kept_back(known, result)
+            self._tables[result.table] = self._tables.get(result.table, TableFigures()).with_kept_back(result)
 
     def removed(self, table: TableName) -> None:
         """`table` is no longer configured."""
@@ -301,8 +239,8 @@ class IngesterStats:
             self._tables.pop(table, None)
             self._stopped.discard(table)
             self._deadly.discard(table)
-            self._unheard.pop(table, None)
-            self._started.pop(table, None)
+            for known_of in (self._unheard, self._started, self._failing):
+                known_of.pop(table, None)
 
     # read by others
 
@@ -379,19 +317,12 @@ class IngesterStats:
     def _tables_in_need(self) -> str | None:
         with self._guard:
             stopped, deadly = set(self._stopped), set(self._deadly)
+            failing = {table for table, since in self._failing.items() if self._clock() - since > FAILING_SECONDS}
         if stopped:
             return f"stopped with an error; the log has the cause and what to do: {_named(stopped)}"
-        return f"kills the worker that reads it; the log has what to do: {_named(deadly)}" if deadly else None
-
-
-def _with_kept_back(known: TableFigures, result: SliceResult) -> TableFigures:
-    """`known` with what `result` left out or sent to be dead-lettered."""
-    return replace(
-        known,
-        dropped=known.dropped + result.dropped,
-        oversize=known.oversize + len(result.set_aside),
-        filter_failed=known.filter_failed + (result.filter_failed.count if result.filter_failed else 0),
-    )
+        if deadly:
+            return f"kills the worker that reads it; the log has what to do: {_named(deadly)}"
+        return f"fails again and again; the log has the cause: {_named(failing)}" if failing else None
 
 
 def _named(tables: Iterable[TableName]) -> str:

@@ -18,7 +18,7 @@ from ingester.driver.roster import Roster
 from ingester.driver.tables import TrackedTable
 from ingester.operating.pauses import Pause
 from ingester.slices import Slice
-from ingester.watch.stats import Standing
+from ingester.watch.figures import Standing
 
 log = structlog.get_logger("ingester")
 

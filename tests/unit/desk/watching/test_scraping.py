@@ -21,8 +21,9 @@ from desk.watching.fetching import Target, place_of
 from desk.watching.scraping import Scraper
 from ingester.slices import SliceResult
 from ingester.watch.capture_watch import CaptureFigures
+from ingester.watch.figures import Standing
 from ingester.watch.metrics import samples as ingester_samples
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.stats import IngesterStats
 from router.metrics import samples as router_samples
 from router.tally import Tally
 from tests.worlds.ports import free_port

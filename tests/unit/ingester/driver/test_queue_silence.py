@@ -16,7 +16,8 @@ from common.message import Message
 from ingester.driver.loop import Loop
 from ingester.driver.queue_silence import PATIENCE_SECONDS, QueueSilence
 from ingester.slices import SliceResult, Trouble
-from ingester.watch.stats import IngesterStats, Standing
+from ingester.watch.figures import Standing
+from ingester.watch.stats import IngesterStats
 from tests.fakes.ingester import ORDERS, PERSONS, FakeSender
 from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.task.test_drain import ROWS, Bench

@@ -14,8 +14,9 @@ from ingester.capture_status import CaptureError, OffsetTimes, Silence
 from ingester.slices import SliceResult, Trouble
 from ingester.sqlserver.silence import CaptureFacts, CaptureJobs
 from ingester.watch.capture_watch import Watch
+from ingester.watch.figures import Standing
 from ingester.watch.metrics import METRICS, samples
-from ingester.watch.stats import LOOP_SECONDS, IngesterStats, Standing
+from ingester.watch.stats import LOOP_SECONDS, IngesterStats
 from tests.fakes.capture import FakeCapture, scanned
 from tests.fakes.ingester import ORDERS, PERSONS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from common.errors import ConfigurationError, TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
 from ingester.oversize import Oversized
-from ingester.slices import Overdue, Slice, SliceResult, failed
+from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
 from ingester.sqlserver.position import LogPosition
 from ingester.transform import SetAside
 from ingester.watch.edits import noted
-from ingester.watch.stats import IngesterStats, Standing, TableFigures
+from ingester.watch.figures import Standing, TableFigures
+from ingester.watch.stats import FAILING_SECONDS, IngesterStats
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_loop import World
 
@@ -189,6 +191,27 @@ def test_an_executor_that_can_run_nothing_is_why_it_is_not_ready() -> None:
     assert world.stats.ready() == "no executor is available"
     world.stats.executor(None)
     assert world.stats.ready() is None
+
+
+def test_a_table_that_fails_again_and_again_is_why_it_is_not_ready_until_a_slice_of_it_comes_to_its_end() -> None:
+    now = 0.0
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(now))
+    stats.connected(True)
+    failed_slice = SliceResult(PERSONS, None, trouble=Trouble.UNEXPECTED)
+    for now in (0.0, 30.0, 61.0):
+        stats.turned()
+        stats.stands(PERSONS, Standing.READ, behind=True)
+        stats.settled(failed_slice)
+        assert (stats.ready() is None) is (now <= FAILING_SECONDS)
+    assert stats.ready() == "fails again and again; the log has the cause: dbo.Persons"
+    stats.settled(replace(failed_slice, changes=1))
+    assert stats.ready() is None
+    for second in (62.0, 130.0):
+        now = second
+        stats.settled(failed_slice)
+    assert stats.ready() is not None
+    stats.stands(PERSONS, Standing.ELSEWHERE)
+    assert stats.ready() is None
 
 
 def _todo() -> Slice:

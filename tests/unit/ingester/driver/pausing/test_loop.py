@@ -12,8 +12,8 @@ from ingester.driver.loop import Loop
 from ingester.driver.pausing.look import Heard
 from ingester.operating.pauses import Pause
 from ingester.watch.capture_watch import CaptureFigures
+from ingester.watch.figures import Standing
 from ingester.watch.metrics import LAG, LOCK, STATE, samples
-from ingester.watch.stats import Standing
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
 from tests.unit.ingester.driver.test_loop import World
 
