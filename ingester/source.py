@@ -11,6 +11,9 @@ from common.names import Ordering, TableName
 from ingester.change import Change
 from ingester.position import Position
 
+UNREACHABLE = "check whether the server is up and this machine can reach it at the address in db_connection_string"
+"""The hint about a source that does not answer, where nothing better is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class CapturedColumn:

@@ -7,6 +7,7 @@ import structlog
 from common.clock import SteadyClock
 from common.errors import ConnectionLost, DStreamError
 from common.hints import Hints
+from ingester.source import UNREACHABLE
 from ingester.watch.stats import SILENT_SECONDS, IngesterStats
 
 log = structlog.get_logger("ingester")
@@ -14,7 +15,6 @@ log = structlog.get_logger("ingester")
 _PATIENCE_SECONDS = 60.0
 """After so long without the database, tables are left to ingesters that may reach it."""
 
-UNREACHABLE = "check whether the server is up and this machine can reach it at the address in db_connection_string"
 REFUSED = "check that the login still has its rights (docs/install.md) and that Change Data Capture is enabled in the database"
 """Hints for errors that have none."""
 

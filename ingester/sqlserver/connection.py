@@ -18,9 +18,9 @@ import pymssql
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, Stopped, TransientError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver.errors import OF_THE_DRIVER, PASSING, RIGHTS, VICTIMS, meaning, number_and_text
+from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver.literals import batch, in_its_scope, rendered
-from ingester.sqlserver.login.opening import PATIENT, QUERY_TIMEOUT, Login
+from ingester.sqlserver.login.opening import OF_THE_DRIVER, PATIENT, QUERY_TIMEOUT, Login
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.waiting import Patience, Wire, patient, wait
 

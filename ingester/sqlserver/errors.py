@@ -10,16 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
-
-import pymssql
-from pymssql import _mssql
+from typing import Any
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
+from ingester.source import UNREACHABLE
 from ingester.sqlserver.hints import ENABLE_AGAIN, READ_SCHEMA_CDC
-
-OF_THE_DRIVER: Final = (pymssql.Error, _mssql.MSSQLException)
-"""What the driver raises. Where its two layers meet, it lets errors of the lower one pass: of a connection that ends right after the login."""
 
 RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247})
 """A permission is missing."""
@@ -117,7 +112,6 @@ _BEFORE_VALUES: Mapping[frozenset[int], re.Pattern[str]] = {
 _CLOSED = "the connection is closed"
 _NOT_CONNECTED = "Not connected to any MS SQL server"
 """What the driver says then, with number 0."""
-_BROKEN = "see in the server's error log whether it restarted or ended the session; a gateway, proxy or firewall on the way may end connections too"
 
 _REMARKS: Mapping[int, str] = {
     20002: "the connection broke while logging in",
@@ -170,7 +164,7 @@ def _of_its_object(number: int, text: str) -> str | None:
 def hint_for(number: int) -> str | None:
     """What a person can do about an error that is retried."""
     if number in _REMARKS:
-        return _BROKEN
+        return UNREACHABLE
     return next((hint for numbers, hint in _TRANSIENT if number in numbers), None)
 
 

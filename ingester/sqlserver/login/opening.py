@@ -14,14 +14,14 @@ import time
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pymssql
+from pymssql import _mssql
 
 from common.azure_identity import TOKEN_TIMEOUT, sql_tokens
 from common.errors import ConnectionLost, DStreamError, PermanentError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver.errors import OF_THE_DRIVER
 from ingester.sqlserver.login.browser import port_of
 from ingester.sqlserver.login.errors import refused
 from ingester.sqlserver.login.freetds import driver_file, held, refuse_what_fits_no_line
@@ -37,6 +37,9 @@ from ingester.sqlserver.login.refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver.login.relay import Relay
 from ingester.sqlserver.login.trust import authorities, greet, wanted_name
 from ingester.sqlserver.waiting import HANGS, Patience, Wire, login_in_time, patient
+
+OF_THE_DRIVER: Final = (pymssql.Error, _mssql.MSSQLException)
+"""What the driver raises. Where its two layers meet it lets errors of the lower one pass: of a connection that ends right after the login."""
 
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""

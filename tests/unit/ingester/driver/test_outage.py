@@ -6,7 +6,8 @@ from structlog.testing import capture_logs
 
 from common.clock import SteadyTime
 from common.errors import ConnectionLost
-from ingester.driver.outage import UNREACHABLE, Outage
+from ingester.driver.outage import Outage
+from ingester.source import UNREACHABLE
 from ingester.watch.stats import IngesterStats
 from tests.fakes.ingester import PERSONS
 
