@@ -273,13 +273,12 @@ class SparkExecutor:
         return checked(dumps(work), self._build)
 
     def _still_waits(self, seconds: float) -> None:
-        log.warning(
-            "waiting for Spark's first executor" if self._elsewhere else "waiting for Spark's first task",
-            master=self._master,
-            why=self._jvm.last_words or self._reached(),
-            hint=NO_EXECUTOR if self._elsewhere else _NO_TASK,
-            gives_up_after=round(seconds),
-        )
+        why, gives_up_after = self._jvm.last_words or self._reached(), round(seconds)
+        facts = {"master": self._master, "why": why, "gives_up_after": gives_up_after}
+        if self._elsewhere:
+            log.warning("waiting for Spark's first executor", hint=NO_EXECUTOR, **facts)
+        else:
+            log.warning("waiting for Spark's first task", hint=_NO_TASK, **facts)
 
     def _reached(self) -> str:
         """What a start waits for. Spark itself speaks of missing executors only 15 s after the first job."""
