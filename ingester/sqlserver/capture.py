@@ -88,8 +88,13 @@ class SqlServerCapture:
             errors=tuple(
                 CaptureError(number, text or "") for number, text in errors or () if number not in self._passing
             ),
-            tracked=bool(tracked),
+            tracked=bool(tracked) or self._captures_any(),
         )
+
+    def _captures_any(self) -> bool | None:
+        """The server's list of tables leaves out those on which this login has no right; the list of captures has them all."""
+        found = self._seen(queries.ANY_CAPTURE)
+        return None if found is None else bool(found)
 
     def _seen(self, sql: str) -> list[tuple[Any, ...]] | None:
         try:

@@ -243,6 +243,7 @@ def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float |
     fixes = {
         ENABLE_AGAIN: session.captures_again,
         **{hint: _NO_JOB if session.azure else by_sql(*sql) for hint, sql in jobs_fixes.items()},
+        READ_SCHEMA_CDC: session.reads_changes,
         SEE_SCANS: by_sql(rights.see_scans(session.user)),
     }
     unknown = by_hand("the cause has to be found first: the hint says where")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ingester.capture_status import LAG_SECONDS, CaptureError, Explanation, Retention, Silence
-from ingester.sqlserver.hints import ADD_JOB, ENABLE_AGAIN, SCAN_MORE, SEE_JOBS, SEE_SCANS, START_JOB
+from ingester.sqlserver.hints import ADD_JOB, ENABLE_AGAIN, READ_SCHEMA_CDC, SCAN_MORE, SEE_JOBS, SEE_SCANS, START_JOB
 
 _RECENT_SECONDS = 300.0
 """A scan that ended longer ago says nothing about the present latency."""
@@ -56,14 +56,15 @@ class CaptureFacts:
     """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of
     sys.databases.
 
-    `errors`: rows of sys.dm_cdc_errors. `tracked`: some table is under CDC; the first one brings the database its jobs.
+    `errors`: rows of sys.dm_cdc_errors. `tracked`: some table is under CDC; the first one brings the database its jobs. None where this
+    login may not see it.
     """
 
     enabled: bool
     log_wait: str
     scans: tuple[Scan, ...] | None
     errors: tuple[CaptureError, ...] = ()
-    tracked: bool = True
+    tracked: bool | None = True
 
 
 def retention(jobs: CaptureJobs | None) -> Retention:
@@ -85,6 +86,9 @@ def _why(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) ->
             "Change Data Capture is disabled in the database",
             ENABLE_AGAIN,
         )
+    if facts.tracked is None:
+        text = "this login may not see whether a table is under Change Data Capture"
+        return Explanation(Silence.UNKNOWN, text, READ_SCHEMA_CDC)
     if not facts.tracked:
         return Explanation(Silence.IDLE, "nothing to read: no table of the database is under Change Data Capture")
     if jobs is not None and not jobs.capture:

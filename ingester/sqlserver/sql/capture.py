@@ -43,6 +43,8 @@ SELECT d.is_cdc_enabled, d.log_reuse_wait_desc,
 FROM sys.databases AS d
 WHERE d.name = DB_NAME()"""
 
+ANY_CAPTURE = "SELECT TOP (1) ct.capture_instance FROM cdc.change_tables AS ct"
+
 SCANS = """\
 SELECT TOP (50) DATEDIFF(second, s.start_time, GETDATE()) AS began, DATEDIFF(second, s.end_time, GETDATE()) AS ended,
        s.tran_count, s.latency, s.error_count

@@ -196,6 +196,29 @@ def test_a_login_without_rights_on_the_changes_fails_with_the_grant(place: Place
     assert any(line.startswith("fail ") and "cdc" in line for line in lines)
 
 
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_a_login_that_sees_no_table_under_cdc_is_not_told_that_there_is_none(place: Place, mode: str) -> None:
+    reader(place)
+    place.settings["more"] = f'query_mode = "{mode}"'
+    report = place.check("--stage", "ingester")
+    assert report.said("warn", "capture") == (
+        "this login may not see whether a table is under Change Data Capture: GRANT SELECT ON SCHEMA::cdc to the login's user"
+    )
+    place.execute("GRANT SELECT ON OBJECT::cdc.change_tables TO reader")
+    assert "may not see whether a table is" not in "\n".join(place.check("--stage", "ingester").lines)
+
+
+def test_a_database_without_a_table_under_cdc_is_told(place: Place) -> None:
+    place.execute(
+        "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N'Persons', @capture_instance = N'all'"
+    )
+    reader(place, "SELECT ON SCHEMA::cdc")
+    assert (
+        place.check("--stage", "ingester").said("ok", "capture")
+        == "no table of the database is under Change Data Capture"
+    )
+
+
 def test_a_login_that_may_not_read_the_times_of_commits_fails_before_its_first_page(place: Place) -> None:
     reader(
         place,
