@@ -89,15 +89,22 @@ GOES_ON = {
 }
 
 
-def gap_error(instance: CaptureInstance, found: Gap, *, on_gap: str = "fail") -> PermanentError:
-    """Changes were removed before they were read: which, and what to do. `on_gap`: what the ingester does, as in the settings."""
+_TAKES = {True: " --take", False: "", None: ' (with locks of type "local" --take, too)'}
+
+
+def gap_error(
+    instance: CaptureInstance, found: Gap, *, on_gap: str = "fail", local: bool | None = None
+) -> PermanentError:
+    """Changes were removed before they were read: which, and what to do. `on_gap`: what the ingester does, as in the settings.
+    `local`: whether locks are of type "local", which nobody else can see held or free; None where that is not known.
+    """
     return PermanentError(
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
         hint=GOES_ON.get(
             on_gap,
             "cleanup has passed the offset, or Change Data Capture was off for a while: to go on at the low watermark run "
-            f"dstream offsets set {_argument(instance.table)} --earliest --skip and restart the ingester, "
+            f"dstream offsets set {_argument(instance.table)} --earliest --skip{_TAKES[local]} and restart the ingester, "
             'see "When changes were lost" in docs/fail.md',
         ),
     )

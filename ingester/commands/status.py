@@ -101,14 +101,15 @@ def tables_seen(
         hints = stores.source.hints
         words = stores.desk.words
     locks = looking.result()
-    if locks.unknown is not None and not isinstance(settings.locks, LocalLockSettings):
+    local = isinstance(settings.locks, LocalLockSettings)
+    if locks.unknown is not None and not local:
         unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
     on_gap = {each.name: each.on_gap for each in settings.schedule}
     if TRANSACTIONS in tables:
         on_gap[TRANSACTIONS] = "fail" if settings.on_gap == "fail" else "skip"
     found = [
         replace(
-            judged(table, facts, locks, hints, words, on_gap=on_gap[table]),
+            judged(table, facts, locks, hints, words, on_gap=on_gap[table], local=local),
             snapshot=snapshots.get(table.key),
             pause=pauses.get(table.key.lower()),
         )
@@ -183,16 +184,24 @@ def _request(table: TableName, state: TableState, stored: Mapping[str, StoredOff
 
 
 def judged(
-    table: TableName, facts: Facts, locks: LocksSeen, hints: Hints, words: Callable[[Position], str], *, on_gap: OnGap
+    table: TableName,
+    facts: Facts,
+    locks: LocksSeen,
+    hints: Hints,
+    words: Callable[[Position], str],
+    *,
+    on_gap: OnGap,
+    local: bool = False,
 ) -> TableStatus:
-    """What the answers mean for `table`. Pure. `words`: a position for a person. `on_gap`: what follows a gap of the table."""
+    """What the answers mean for `table`. Pure. `words`: a position for a person. `on_gap`: what follows a gap of the table.
+    `local`: locks are of type "local"."""
     row = None if facts.stored is None else facts.stored.get(table.key)
     state = None if facts.states is None else facts.states[table]
     times = None if facts.times is None else facts.times.offsets.get(table.key)
     lag = None if facts.lags is None else facts.lags.get(table)
     position = None if row is None else row.position
     instances = () if state is None else state.former or state.instances
-    fault, problem = (None, None) if state is None else _problem(table, state, row, hints, on_gap)
+    fault, problem = (None, None) if state is None else _problem(table, state, row, hints, on_gap, local=local)
     return TableStatus(
         table=table.key,
         held=locks.of(table),
@@ -216,7 +225,7 @@ def _headroom(retention: float | None, times: OffsetTimes | None) -> float | Non
 
 
 def _problem(
-    table: TableName, state: TableState, row: StoredOffset | None, hints: Hints, on_gap: OnGap
+    table: TableName, state: TableState, row: StoredOffset | None, hints: Hints, on_gap: OnGap, *, local: bool
 ) -> tuple[Fault | None, str | None]:
     if (absence := hints.absence(table, state)) is not None:
         return Fault.ABSENT, absence
@@ -228,7 +237,9 @@ def _problem(
         return Fault.GAP, "the table was dropped and created again: the unread changes of the former one are lost"
     instance, _ = choose_instance(state.instances, row.position)
     lost = gap(row.position, instance.start)
-    return (None, None) if lost is None else (Fault.GAP, _sentence(gap_error(instance, lost, on_gap=on_gap)))
+    return (
+        (None, None) if lost is None else (Fault.GAP, _sentence(gap_error(instance, lost, on_gap=on_gap, local=local)))
+    )
 
 
 def _sentence(error: PermanentError) -> str:

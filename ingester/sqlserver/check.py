@@ -10,6 +10,7 @@ from common.check import Finding, Outcome, guarded, ok
 from common.errors import PermanentError
 from common.names import TableName
 from common.sqladdress import SqlAddress
+from ingester.lock_settings import LocalLockSettings
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
 from ingester.shape.check import columns_read, judge_defaults, judge_shape
@@ -33,7 +34,8 @@ from ingester.sqlserver.findings import (
 )
 from ingester.sqlserver.history.check import findings as findings_of_snapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
-from ingester.sqlserver.operating.check import findings as findings_of_pauses
+from ingester.sqlserver.operating.check import moves as findings_of_moves
+from ingester.sqlserver.operating.check import pauses as findings_of_pauses
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.scanning.check import findings as findings_of_scans
 from ingester.sqlserver.schema.check import findings as findings_of_schemas
@@ -62,6 +64,7 @@ def findings(settings: IngesterSettings, destination: str) -> Generator[Finding,
             yield from guarded("tables", check.tables, fix=session.fix_of)
             yield from guarded("snapshots", check.snapshots, fix=session.fix_of)
             yield from guarded("pauses", lambda: findings_of_pauses(connection, session), fix=session.fix_of)
+            yield from guarded("moves", lambda: findings_of_moves(connection, session), fix=session.fix_of)
             if settings.keeps_schemas:
                 yield from guarded("schemas", lambda: findings_of_schemas(connection, session), fix=session.fix_of)
             yield from guarded("capture", check.capture, fix=session.fix_of)
@@ -88,6 +91,7 @@ def _session(connection: Connection, settings: IngesterSettings) -> Session:
         by_function=settings.query_mode == "function",
         tables=settings.tables,
         sees_every_table=connection.rows(asked.SEES_EVERY_TABLE)[0][0] == 1,
+        local_locks=isinstance(settings.locks, LocalLockSettings),
     )
 
 

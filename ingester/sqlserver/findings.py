@@ -53,7 +53,7 @@ _INTENDED = by_hand("there is nothing to correct if this is intended")
 class Session:
     """Whom the statements of a fix are for: the user of the database, and its login; "" for one without. `azure`: Azure SQL Database, which
     has no msdb. `by_function`: `query_mode = "function"`. `tables`: the configured ones.
-    `sees_every_table`: no right is missing where a table is not found.
+    `sees_every_table`: no right is missing where a table is not found. `local_locks`: locks are of type "local".
     """
 
     database: str
@@ -63,6 +63,7 @@ class Session:
     by_function: bool = False
     tables: Sequence[TableName] = ()
     sees_every_table: bool = False
+    local_locks: bool = False
 
     @property
     def reads_changes(self) -> Fix:
@@ -181,7 +182,7 @@ def judge_table(
     answer = probe.answers.get(instance.name)
     lost = gap(offset, answer.low_watermark) if offset is not None and answer is not None else None
     if lost is not None:
-        error = gap_error(instance, lost, on_gap=on_gap)
+        error = gap_error(instance, lost, on_gap=on_gap, local=session.local_locks)
         judge = fail if on_gap == "fail" else warn
         yield judge(subject, error.message, error.hint, fix=_LOST)
     newest = state.instances[-1]

@@ -34,7 +34,8 @@ MAKE_MOVES = (
     f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
 )
 USE_MOVES = f"GRANT SELECT ON OBJECT::dbo.cdc_offset_moves {_USER}"
-SET_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}; GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}"
+WRITE_MOVES = f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}"
+SET_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}; {WRITE_MOVES}"
 MAKE_SNAPSHOTS = (
     f"if dbo.cdc_snapshots exists, GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots {_USER}; else create it beforehand "
     f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"

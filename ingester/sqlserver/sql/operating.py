@@ -64,6 +64,17 @@ LAST_BEFORE = f"SELECT sys.fn_cdc_map_time_to_lsn(N'largest less than', CONVERT(
 
 MOVES_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offset_moves', N'U') IS NULL THEN 1 ELSE 0 END"
 
+NEEDED_OF_MOVES = ("SELECT", "INSERT")
+
+RIGHTS_OF_MOVES = "SELECT " + ", ".join(
+    f"HAS_PERMS_BY_NAME(N'dbo.cdc_offset_moves', N'OBJECT', N'{right}')" for right in NEEDED_OF_MOVES
+)
+
+MAY_MAKE_MOVES = "SELECT HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'CREATE TABLE'), " + ", ".join(
+    f"HAS_PERMS_BY_NAME(N'dbo', N'SCHEMA', N'{right}')" for right in ("ALTER", *NEEDED_OF_MOVES)
+)
+"""Creating a table in a schema that belongs to somebody else gives no right to use it."""
+
 SEES_ALL_TABLES = f"""\
 SELECT CASE WHEN 1 IN ({", ".join(f"HAS_PERMS_BY_NAME(N'dbo', N'SCHEMA', N'{right}')" for right in ("SELECT", "ALTER", "VIEW DEFINITION"))})
        THEN 1 ELSE 0 END"""

@@ -140,7 +140,10 @@ def test_an_offset_below_the_low_watermark_fails_with_the_way_on(place: Place) -
     )
     said = place.check().said("fail", TABLE)
     assert "changes were lost" in said
-    assert "run dstream offsets set dbo.Persons --earliest --skip" in said
+    assert "run dstream offsets set dbo.Persons --earliest --skip and restart" in said
+    place.settings["locks"] = 'type = "local"'
+    said = place.check("--stage", "ingester").said("fail", TABLE)
+    assert "run dstream offsets set dbo.Persons --earliest --skip --take and restart" in said
 
 
 @pytest.mark.parametrize(

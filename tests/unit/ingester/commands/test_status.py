@@ -68,3 +68,12 @@ def test_a_gap_has_the_hint_that_fits_what_the_ingester_does(on_gap: OnGap, then
     assert "changes were lost" in told
     assert then in told
     assert ("offsets set" in told) is (on_gap == "fail")
+
+
+@pytest.mark.parametrize(
+    ("local", "command"), [(False, "--earliest --skip and"), (True, "--earliest --skip --take and")]
+)
+def test_with_local_locks_the_hint_says_that_the_move_has_to_take_the_table(local: bool, command: str) -> None:
+    facts = status.Facts({PERSONS.key: StoredOffset(position(3), 1)}, {PERSONS: TableState(True, (instance(start=5),))})
+    told = status.judged(PERSONS, facts, LocksSeen(), HINTS, str, on_gap="fail", local=local).problem or ""
+    assert f"run dstream offsets set dbo.Persons {command} restart the ingester" in told
