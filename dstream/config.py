@@ -63,10 +63,30 @@ def load_router(path: str | Path, environ: Mapping[str, str]) -> RouterSettings:
 
 
 def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterSettings]:
-    """The settings of `dstream server`. Raises ConfigurationError with every problem of both stages."""
+    """The settings of both stages, wherever they run. Raises ConfigurationError with every problem of both."""
+    return _both(read(path, environ))
+
+
+def load_server(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterSettings]:
+    """The settings of `dstream server`, whose stages share the ports of a machine. Raises ConfigurationError with every problem of both."""
+    document = read(path, environ)
+    first, second = _both(document)
+    problem = _one_port(document, first, second)
+    return _settled(document, (first, second), [problem] if problem else [])
+
+
+def one_port_for_both(
+    path: str | Path, environ: Mapping[str, str], first: IngesterSettings, second: RouterSettings
+) -> str | None:
+    """Why `dstream server` would refuse these settings, which were loaded from the file; None if it would not. Raises ConfigurationError when
+    the file cannot be read."""
+    problem = _one_port(read(path, environ), first, second)
+    return None if problem is None else problem.text
+
+
+def _both(document: Document) -> tuple[IngesterSettings, RouterSettings]:
     import router.settings
 
-    document = read(path, environ)
     first, second = ingester.settings.from_document(document), router.settings.from_document(document)
     problems = first.problems + second.problems + document.problems(BLOCKS)
     problems += [] if first.value is None else _ingester_file_problems(document, first.value)
@@ -74,6 +94,20 @@ def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
     return first.value, second.value
+
+
+def _one_port(document: Document, first: IngesterSettings, second: RouterSettings) -> Problem | None:
+    one, other = document.block(*INGESTER), document.block(*ROUTER)
+    if one is None or other is None or first.health is None or second.health is None:
+        return None
+    if not first.health.meets(second.health):
+        return None
+    line, line_of_other = (document.line(block, "health", "port") for block in (one, other))
+    text = (
+        f"{other.name}.health.port (line {line_of_other}) and {one.name}.health.port (line {line}) are both {first.health.port}: "
+        "dstream server runs both stages on one machine, where each needs a port of its own"
+    )
+    return Problem(line_of_other, text)
 
 
 class _Recorded(Mapping[str, str]):

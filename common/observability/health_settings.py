@@ -31,3 +31,10 @@ class HealthSettings(Settings):
             "outside. `::` for IPv6, `127.0.0.1` for this machine only. There is no password, and table names are shown."
         ),
     )
+
+    def meets(self, other: HealthSettings) -> bool:
+        """Whether one machine cannot have both. `::` listens for IPv4 too."""
+        hosts = {self.host, other.host}
+        ipv4_and_ipv6 = any(":" in host for host in hosts) and not all(":" in host for host in hosts)
+        every = "::" in hosts or ("0.0.0.0" in hosts and not ipv4_and_ipv6)
+        return self.port == other.port and (self.host == other.host or every)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.check import Finding, Outcome, remarked
+from common.check import BY_EDITING, Finding, Outcome, remarked, warn
 from common.errors import ConfigurationError, DStreamError
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import NotPrinted, print_document, printed
@@ -46,7 +46,8 @@ def found_by(stage: Stage, config: Path) -> ByStage:
     modules = {name: imported(f"{name}.check") for name in settings}
     older = remarked(_older_blocks(config)) if "router" in settings else ()
     found = ((name, modules[name].findings(_with_matches(given, ingester))) for name, given in settings.items())
-    return chain([("router", older)] if older else [], found)
+    beside = [] if ingester is None or router is None else [("router", _beside_each_other(config, ingester, router))]
+    return chain([("router", older)] if older else [], found, beside)
 
 
 def _with_matches(settings: Any, ingester: Any) -> Any:
@@ -67,6 +68,19 @@ def _older_blocks(config: Path) -> list[Remark]:
         return older_blocks(config, os.environ)
     except ConfigurationError:
         return []
+
+
+def _beside_each_other(config: Path, ingester: Any, router: Any) -> Iterator[Finding]:
+    """What keeps `dstream server` from running both; each stage alone may run. A file that has gone meanwhile has nothing."""
+    from dstream.config import one_port_for_both
+
+    try:
+        text = one_port_for_both(config, os.environ, ingester, router)
+    except ConfigurationError:
+        return
+    if text is not None:
+        hint = "give them different ports; nothing has to change where each stage is a service with an address of its own, as in pods"
+        yield warn("health", text, hint, fix=BY_EDITING)
 
 
 def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> int:

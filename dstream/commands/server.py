@@ -12,8 +12,8 @@ def server(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_forma
     Neither is restarted: if one ends, the other is stopped, and the exit status is 1. In the first minute, however, a
     stage that meets a transient fault is started again.
     """
-    from dstream.config import load_both
+    from dstream.config import load_server
 
-    prepared(load_both, config, log_level, log_format)  # every problem of both stages at once, before either starts
+    prepared(load_server, config, log_level, log_format)  # every problem of both stages at once, before either starts
     arguments = ["--config", str(config), "--log-level", log_level, "--log-format", log_format]
     return served(arguments)

@@ -48,6 +48,7 @@ ingester {{
 router {{
     provision     = "{provision}"
     subscriptions = [{subscriptions}]
+    {more_of_router}
     source {{
         connection_string   = "{bus}"
         management_endpoint = "{management}"
@@ -173,6 +174,7 @@ def place(
         "tables": '"Persons"',
         "subscriptions": '"sub1"',
         "more": "",
+        "more_of_router": "",
     }
     made.execute(
         "CREATE TABLE dbo.Persons (ID INT NOT NULL PRIMARY KEY, FirstName NVARCHAR(50) NULL, LastName NVARCHAR(50) NULL)",

@@ -81,3 +81,12 @@ def test_a_column_type_that_is_not_carried_fails_and_names_the_column(
     said = report.said("fail", "table dbo.Persons")
     assert "FirstName" in said
     assert "@captured_column_list" in said
+
+
+@pytest.mark.parametrize(("stage", "warned"), [("both", True), ("ingester", False), ("router", False)])
+def test_one_port_for_both_stages_is_a_warning_where_both_are_looked_at(place: Place, stage: str, warned: bool) -> None:
+    place.settings["more"] = 'health { host = "127.0.0.1" }'
+    place.settings["more_of_router"] = place.settings["more"]
+    report = place.check("--stage", stage)
+    found = [line for line in report.each("warn", "health") if "dstream server" in line]
+    assert [("router.health.port" in line, "ingester.health.port" in line) for line in found] == [(True, True)] * warned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from common.errors import ConfigurationError
 from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.settings import ServiceBusSettings
-from dstream.config import load_both, load_ingester, load_router
+from dstream.config import load_both, load_ingester, load_router, load_server, one_port_for_both
 from ingester.lock_settings import AzureBlobLockSettings
 
 ROOT = Path(__file__).parents[3]
@@ -157,6 +158,56 @@ def test_a_certificate_of_sql_server_that_cannot_be_used_is_told_with_its_line()
     assert load_router(GOLDEN / "existing.hcl", environ)
     unused = {"DSTREAM_DB_CONNECTION_STRING": f"{string};encrypt=optional"}
     assert load_ingester(GOLDEN / "existing.hcl", ENVIRON | unused)
+
+
+def with_health(tmp_path: Path, ingester: str, router: str) -> Path:
+    text = re.sub(r"\n +health \{[^}]*\}", "", (ROOT / "dstream.hcl").read_text(encoding="utf-8"))
+    for stage, block in (("ingester", ingester), ("router", router)):
+        text = text.replace(f"{stage} {{\n", f"{stage} {{\n{block}\n", 1)
+    path = tmp_path / "dstream.hcl"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ingester", "router"),
+    [
+        ("health { }", "health { }"),
+        ("health { port = 9000 }", 'health {\n  port = 9000\n  host = "127.0.0.1"\n}'),
+        ('health { host = "::" }', 'health { host = "127.0.0.1" }'),
+    ],
+)
+def test_one_port_for_both_stages_is_refused_to_the_server_alone_with_both_lines(
+    ingester: str, router: str, tmp_path: Path
+) -> None:
+    """As services of their own, each in a pod, both stages may have the same port."""
+    path = with_health(tmp_path, ingester, router)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    [first, second] = [
+        number for number, line in enumerate(lines, 1) if "port = " in line or line.startswith("health { ")
+    ][:2]
+    [problem] = problems(load_server, path, {})
+    port = 9000 if "port" in ingester else 8080
+    assert problem.startswith(
+        f"dstream.hcl:{second}: router.health.port (line {second}) and ingester.health.port (line {first}) are both {port}"
+    )
+    for loader in LOADERS:
+        loader(path, {})
+    assert problem.endswith(one_port_for_both(path, {}, *load_both(path, {})) or "nothing")
+
+
+@pytest.mark.parametrize(
+    ("ingester", "router"),
+    [
+        ("health { port = 9000 }", "health { }"),
+        ("health { }", ""),
+        ('health { host = "10.0.0.1" }', 'health { host = "127.0.0.1" }'),
+        ('health { host = "::1" }', "health { }"),
+    ],
+)
+def test_ports_that_do_not_meet_are_no_fault(ingester: str, router: str, tmp_path: Path) -> None:
+    path = with_health(tmp_path, ingester, router)
+    assert one_port_for_both(path, {}, *load_server(path, {})) is None
 
 
 def test_router_and_publisher_at_once_are_refused(tmp_path: Path) -> None:
