@@ -90,6 +90,12 @@ answers. And the longest: a serverless database that resumes takes about one min
 https://learn.microsoft.com/azure/azure-sql/database/serverless-tier-overview"""
 
 _PACKET_SIZES = range(512, 32768)
+_NEITHER = "is neither sqlserver://... nor Key=Value;...: part"
+_OF_ODBC = frozenset(("driver", "dsn", "filedsn"))
+_NOT_ODBC = (
+    "is an ODBC string, which is not taken: leave out Driver= or DSN=, and write "
+    "Server=HOST,1433;Database=DB;User Id=USER;Password=PASSWORD, or sqlserver://USER:PASSWORD@HOST:1433?database=DB"
+)
 _READ_ONLY = (
     "asks for a readable secondary (ApplicationIntent=ReadOnly): offsets are written, and a secondary holds neither "
     "these nor the newest changes"
@@ -246,9 +252,12 @@ def _option(name: str, text: str) -> str:
         if text.lower() not in _TRUE | _FALSE:
             raise ValueError(f"has a {shown} that is neither true nor false")
         return "true" if text.lower() in _TRUE else "false"
-    if name in _NUMBERS and not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ValueError(f"has a {shown} that is not a number")
-    if name == "packet_size" and int(text) not in _PACKET_SIZES:
+    whole = re.fullmatch(r"[0-9]{1,9}", text) is not None
+    if name == "connect_timeout" and not whole:
+        raise ValueError(
+            f"has a connect timeout that is not a whole number of seconds from 0 to 999999999 (it waits {LONGEST_LOGIN} s at most)"
+        )
+    if name == "packet_size" and not (whole and int(text) in _PACKET_SIZES):
         raise ValueError("has a packet size that is not from 512 to 32767")
     if name == "application_intent" and text.lower() != "readwrite":
         raise ValueError(_READ_ONLY if text.lower() == "readonly" else "has an ApplicationIntent other than ReadWrite")
@@ -260,6 +269,9 @@ def _from_url(text: str) -> dict[str, str]:
         url = urlsplit(text)
         port, host = url.port, url.hostname
     except ValueError:
+        # An unescaped character in a password ends the host early, and then the rest of the text has the "@".
+        if text.count("@") == _netloc(text).count("@"):
+            _port(_netloc(text).rpartition("@")[2].rpartition(":")[2])
         raise ValueError("is not a URL that can be read; percent-encode what stands in user and password") from None
     if url.scheme.lower() != "sqlserver":
         raise ValueError("is a URL, but not a sqlserver:// one")
@@ -277,6 +289,11 @@ def _from_url(text: str) -> dict[str, str]:
     return given | {name: value for name, value in here.items() if value}
 
 
+def _netloc(text: str) -> str:
+    """What stands between "//" and the path, read without judging it."""
+    return re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]
+
+
 def _from_ado(text: str) -> dict[str, str]:
     return _collect(_ado_pairs(text), "part")
 
@@ -287,7 +304,11 @@ def _collect(pairs: Iterable[tuple[str, str]], what: str) -> dict[str, str]:
         spelled = re.sub(r"[\s_]+", "", key).lower()
         if spelled in _WITHOUT_MEANING:
             continue
-        if (name := _KEYS.get(spelled)) is None:
+        if what == "part" and spelled in _OF_ODBC:
+            raise ValueError(_NOT_ODBC)
+        if (name := _KEYS.get(spelled)) is None and what == "part" and number == 1 and re.search(r"[?@/]", key):
+            raise ValueError(f"{_NEITHER} 1 begins like a URL without sqlserver://")
+        if name is None:
             near = get_close_matches(spelled, _KEYS, n=1, cutoff=0.8)
             meant = f' (did you mean "{near[0]}"?)' if near else ""
             raise ValueError(
@@ -311,7 +332,7 @@ def _ado_pairs(text: str) -> Iterator[tuple[str, str]]:
             at += 1
         number += 1
         if (found := pair.match(text, at)) is None:
-            raise ValueError(f"is not written as key=value; at its part {number}, or a quote is not closed")
+            raise ValueError(f"{_NEITHER} {number} has no `=`, or a quote is not closed")
         at = found.end()
         yield found["key"].replace("==", "="), _unquoted(found)
 

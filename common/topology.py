@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, PlainValidator, WrapValidator
 
 from common.buses import Queue
 from common.config.settings import Location, Settings
-from common.config.values import Problem, Unset, complain
+from common.config.values import Problem, Unset, WrongText, complain
 from common.names import TRANSACTIONS, Origin, TableName, check_server_name, colliding, server_label
 from common.sqladdress import SqlAddress
 from common.table_selection import Entry, TableSelection, entry, is_pattern
@@ -56,7 +56,10 @@ def _entry(value: Any) -> Entry:
         return value
     if not isinstance(value, str):
         raise ValueError("must be text in double quotes")
-    return entry(value)
+    try:
+        return entry(value)
+    except ValueError as error:
+        raise WrongText(f'has "{value}", which {error}', unquoted=f"has an entry that {error}") from None
 
 
 def _some(entries: tuple[Entry, ...]) -> Tables:

@@ -360,6 +360,8 @@ def _complaint(item: Mapping[str, Any], at: Location, holder: type[BaseModel], d
 
 def _lacking(at: Location, holder: type[BaseModel], data: _Plain) -> str:
     kind = "block" if block_of(holder, str(at[-1])) else "key"
+    if any(labels[:-1] == (*at[:-1], at[-1]) for labels in data.labels.values()):
+        return f"{data.dotted(at[:-1])}: the default {at[-1]}, a block `{at[-1]}` without a label, is missing"
     return f'{data.dotted(at[:-1])}: {kind} "{at[-1]}" is missing'
 
 

@@ -131,7 +131,7 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
     if isinstance(node, IdentifierRule) and rendered.holds_marker(str(node.token.value)):
         return _unquoted(_joined(rendered.pieces(str(node.token.value))), line, setting)
     if isinstance(node, TupleRule):
-        return [Value(_line(item), _data(item, rendered, setting)) for item in node.elements]
+        return [_item(item, rendered, setting) for item in node.elements]
     if isinstance(node, ObjectRule):
         return {
             _key(item, rendered): Value(_line(item), _data(item.expression, rendered, setting))
@@ -140,6 +140,12 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
     if isinstance(node, IdentifierRule):
         raise _Refused(line, f'"{setting}": text must be in double quotes')
     raise _Refused(line, f'"{setting}" {_NOT_LITERAL}')
+
+
+def _item(node: Any, rendered: Rendered, setting: str) -> Value:
+    """One of a list. Its line is enough of a place."""
+    data = _data(node, rendered, setting)
+    return Value(_line(node), data, of_environment=_origin(node, rendered, data)[1])
 
 
 def _origin(node: Any, rendered: Rendered, data: Any) -> tuple[Written | None, bool]:

@@ -83,6 +83,16 @@ def test_a_variable_that_two_settings_need_is_reported_once_with_both(tmp_path: 
     assert line.endswith("(needed by publisher.output.connection_string on line 34 too)")
 
 
+def test_an_unset_address_of_the_database_is_one_cause_and_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = (ROOT / "dstream.hcl").read_text(encoding="utf-8")
+    path.write_text(re.sub("(db_connection_string *= ).*", r'\1"{{ env("NOT_SET") }}"', text), encoding="utf-8")
+    [said] = problems(load_both, path, {})
+    assert said.endswith("ingester.db_connection_string: environment variable NOT_SET is not set")
+    [said] = problems(load_router, path, {})
+    assert said.endswith("topic names need it: set it, or ingester.server_name and ingester.database")
+
+
 def test_the_ingester_starts_without_the_routers_variable_and_the_router_without_the_ingesters() -> None:
     publisher = "DSTREAM_PUBLISHER_CONNECTION_STRING"
     assert load_ingester(GOLDEN / "existing.hcl", {key: value for key, value in ENVIRON.items() if key != publisher})

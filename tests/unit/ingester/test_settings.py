@@ -179,7 +179,7 @@ def test_a_wrong_setting_is_told_with_its_line(tmp_path: Path, more: str, line: 
         ('"Persons"', "must be a list"),
         ('["Persons", "Persons"]', "would share a topic"),
         ('["Persons", "dbo.PERSONS"]', "would share a topic"),
-        ('["a.b.c"]', "more than two parts"),
+        ('["Persons", "a.b.c"]', 'ingester.tables has "a.b.c", which has more than two parts'),
         ("[7]", "must be text"),
         ('["!"]', "takes away no table"),
         ('["!sales.*", "!Persons"]', "nothing left to send"),
@@ -196,6 +196,12 @@ def test_tables_are_a_list_of_different_names(tmp_path: Path, tables: str, words
 
 def test_each_line_of_a_long_list_of_tables_is_told_apart(tmp_path: Path) -> None:
     assert [line for line, _ in complaints(tmp_path, source(tables='[\n"A",\n"a.b.c",\n"a"\n]'))] == [14, 15]
+
+
+def test_an_entry_from_the_environment_is_not_shown(tmp_path: Path) -> None:
+    [(_, text)] = complaints(tmp_path, source(tables='["{{ env("T") }}"]'), {"T": "hunter2.b.c"})
+    assert "has an entry that has more than two parts" in text
+    assert "hunter2" not in text
 
 
 def override(name: str) -> str:

@@ -106,3 +106,12 @@ def test_a_block_that_takes_no_label_is_refused_with_one(tmp_path: Path) -> None
 def test_a_variable_that_is_not_set_is_named_with_the_label(tmp_path: Path) -> None:
     (problem,) = bound(tmp_path, 'store "far" {\n type = "cloud"\n key = {{ env "NOPE" }}\n}').problems
     assert (problem.line, problem.text) == (5, "root.store.far.key: environment variable NOPE is not set")
+
+
+def test_where_only_blocks_with_labels_stand_the_default_one_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    path.write_text('root {\nstore "far" { folder = "a" }\n}\n', encoding="utf-8")
+    block = read(path, {}).block("root")
+    assert block is not None
+    [problem] = bind(block, Root, unset="refuse").problems
+    assert problem.text == "root: the default store, a block `store` without a label, is missing"
