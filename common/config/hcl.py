@@ -18,8 +18,9 @@ from hcl2.rules.expressions import ExprTermRule, UnaryOpRule
 from hcl2.rules.literal_rules import FloatLitRule, IdentifierRule, IntLitRule, LiteralValueRule
 from hcl2.rules.strings import HeredocTemplateRule, StringRule
 from hcl2.utils import SerializationOptions, process_escape_sequences
-from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
+from lark.exceptions import UnexpectedInput, VisitError
 
+from common.config.syntax import syntax_problem
 from common.config.template import Rendered
 from common.config.values import UNREADABLE, Block, Problem, Unreadable, Unset, Value, complain
 from common.config.written import Written
@@ -31,6 +32,8 @@ _ESCAPED = re.compile(
     r"""(?: [^\\] | \\[nrt"\\] | \\u(?![dD][89a-fA-F])[0-9a-fA-F]{4} | \\U(?!0000[dD][89a-fA-F])00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4} )*""",
     re.VERBOSE,
 )
+_VARIABLE = re.compile(r"\$\{(?:env\.)?([A-Z][A-Z0-9_]*)\}")
+_DOTTED = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)+")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -47,7 +50,7 @@ def parse(rendered: Rendered, *, path: str) -> tuple[Block, list[Problem]]:
     try:
         body = hcl2.parses(rendered.text).body
     except UnexpectedInput as error:
-        raise complain(path, [*rendered.problems, _syntax_problem(error, rendered.text)]) from None
+        raise complain(path, [*rendered.problems, syntax_problem(error, rendered.text)]) from None
     except (VisitError, RuntimeError):  # template directives (`%{ if }`) that do not close
         unclosed = Problem(_directive_line(rendered.text), "syntax: a %{ } directive is not closed")
         raise complain(path, [*rendered.problems, unclosed]) from None
@@ -178,6 +181,9 @@ def _meta(node: Any) -> Any:
 
 
 def _key(element: ObjectElemRule, rendered: Rendered) -> str:
+    meta = _meta(element)
+    if _DOTTED.match(rendered.text, meta.start_pos):
+        raise _Refused(_line(element), "a map's key with dots must be in double quotes")
     if not isinstance(element.key, ObjectElemKeyRule):
         raise _Refused(_line(element), f"a map's key {_NOT_LITERAL}")
     return _name(element.key, rendered, _line(element))
@@ -191,13 +197,22 @@ def _text_parts(node: StringRule, rendered: Rendered, setting: str) -> Iterator[
         if kind in ("ESCAPED_INTERPOLATION", "ESCAPED_DIRECTIVE"):
             yield from rendered.pieces(text[1:])
         elif kind != "STRING_CHARS":
-            raise _Refused(
-                line, f'"{setting}" holds an interpolation; write $${{ or %%{{ for the characters themselves'
-            )
+            source = rendered.text[_meta(part.content).start_pos : _meta(part.content).end_pos]
+            raise _interpolated(line, setting, source if len(node.string_parts) == 1 else "")
         else:
             for number, piece in enumerate(rendered.pieces(text)):
                 of_the_file = number % 2 == 0 and isinstance(piece, str)
                 yield _unescaped(str(piece), setting, line) if of_the_file else piece
+
+
+def _interpolated(line: int, setting: str, source: str = "") -> _Refused:
+    """`source`: an interpolation that is the whole text. Of one inside of a text, which may be a secret, nothing is shown."""
+    named = _VARIABLE.fullmatch(source)
+    variable = named[1] if named else "NAME"
+    return _Refused(
+        line,
+        f'"{setting}" holds an interpolation; to read a variable write {{{{ env("{variable}") }}}}; $${{ or %%{{ are the characters themselves',
+    )
 
 
 def _unescaped(text: str, setting: str, line: int) -> str:
@@ -212,7 +227,7 @@ def _unescaped(text: str, setting: str, line: int) -> str:
 def _heredoc(node: HeredocTemplateRule, line: int, setting: str) -> str:
     text = str(node.serialize(_OPTIONS))
     if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
-        raise _Refused(line, f'"{setting}" holds an interpolation; write $${{ or %%{{ for the characters themselves')
+        raise _interpolated(line, setting)
     return text.replace("$${", "${").replace("%%{", "%{")
 
 
@@ -241,45 +256,6 @@ def _unquoted(value: str | Unset | Unreadable, line: int, setting: str) -> Any:
     if (number := _NUMBER.fullmatch(value)) is not None:
         return float(value) if number[1] else _whole(value, line, setting)
     return value
-
-
-def _syntax_problem(error: UnexpectedInput, text: str) -> Problem:
-    """Line and cause, without the text itself: it may hold a secret."""
-    ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    if (opened := _unclosed_quote(text, error.line)) is not None:
-        return Problem(opened, "syntax: a quote is not closed on this line")
-    if ended:
-        return Problem(_unclosed_brace(text), "syntax: the bracket or block opened here is not closed")
-    return Problem(error.line, f"syntax: column {error.column} is not valid HCL")
-
-
-_LEXEME = re.compile(r'"(?:[^"\\\n]|\\.)*("|$)|#.*|//.*|/\*.*?\*/|[{}\[\]()]', re.MULTILINE | re.DOTALL)
-
-
-def _lexemes(text: str) -> Iterator[tuple[int, str]]:
-    """(line, lexeme) of quotes and brackets outside comments."""
-    for found in _LEXEME.finditer(text):
-        if found[0][0] in '"{}[]()':
-            yield text.count("\n", 0, found.start()) + 1, found[0]
-
-
-def _unclosed_quote(text: str, until: int) -> int | None:
-    for line, lexeme in _lexemes(text):
-        if line > until:
-            return None
-        if lexeme[0] == '"' and (len(lexeme) == 1 or not re.fullmatch(r'"(?:[^"\\]|\\.)*"', lexeme)):
-            return line
-    return None
-
-
-def _unclosed_brace(text: str) -> int:
-    opened: list[int] = []
-    for line, lexeme in _lexemes(text):
-        if lexeme in ("{", "[", "("):
-            opened.append(line)
-        elif lexeme in ("}", "]", ")") and opened:
-            opened.pop()
-    return opened[-1] if opened else text.count("\n") + 1
 
 
 def _directive_line(text: str) -> int:

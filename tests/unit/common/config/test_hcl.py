@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +81,11 @@ def test_every_part_knows_its_line() -> None:
         ("[for x in y : x]", "is an expression"),
         ('{ (a) = "x" }', "is an expression"),
         ("var.x", "is an expression"),
+        ('{ b.c = "x" }', "a map's key with dots must be in double quotes"),
+        ('"${LOCKS}"', 'to read a variable write {{ env("LOCKS") }}'),
+        ('"${env.LOCKS}"', 'to read a variable write {{ env("LOCKS") }}'),
+        ('"hunter2${X}"', 'to read a variable write {{ env("NAME") }}'),
+        ("<<E\n${x}\nE\n", 'to read a variable write {{ env("NAME") }}'),
         ("<<E\n${x}\nE\n", "interpolation"),
         (r'"host\instance"', "escape"),
         (r'"\ud800"', "escape"),
@@ -132,8 +138,16 @@ def test_what_is_not_a_label_is_a_problem_of_its_line(label: str, words: str) ->
         ('a = "x\nb = "y"\n', 1, "quote"),
         ('a = "x\\"\nb = 1\n', 1, "quote"),
         ("a = 1\n}\n", 2, "column"),
-        ("a = 'x'\n", 1, "column"),
-        ("\n\na: 1\n", 3, "column"),
+        ("a = 'x'\n", 1, "column 5: text must be in double quotes"),
+        ("a = 1\nb = ['x']\n", 2, "column 6: text must be in double quotes"),
+        ("\n\na: 1\n", 3, "column 2: write = between a name and its value"),
+        ('a {\n  b : "x"\n}\n', 2, "column 5: write = between a name and its value"),
+        ('a {\n  b.c.d = "x"\n}\n', 2, "column 4: a name with dots must be in double quotes, inside of a map: a = {"),
+        ('# one\na = "x # two\nb = 1\n', 2, "quote"),
+        ('a = 1 # one\nb = "x\nc = "y"\nd = "z"\n', 2, "quote"),
+        ("# {\na {\n  b = 1 // }\n", 2, "not closed"),
+        ("# one\na {\n  b {\n    c = 1\n}\n\nd {\n  e = 1\n}\n", 3, "not closed"),
+        ("a {\n  b = [\n    1\n  ]\n  c {\n    d = 1\n\n  e = { f = 1 }\n}\n", 5, "not closed"),
         ('a = "%{ if x }"\n', 1, "directive"),
     ],
 )
@@ -148,3 +162,34 @@ def test_a_syntax_error_shows_nothing_of_the_file() -> None:
     with pytest.raises(ConfigurationError) as raised:
         tree('password = "x" hunter2 "hunter2"\n')
     assert "hunter2" not in str(raised.value)
+
+
+EXAMPLE = (Path(__file__).parents[4] / "dstream.hcl").read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "line", [number for number, line in enumerate(EXAMPLE, 1) if line.split("#")[0].rstrip()[-1:] == '"']
+)
+def test_in_the_example_a_missing_quote_is_told_at_its_line(line: int) -> None:
+    text, comment, rest = EXAMPLE[line - 1].partition("#")
+    spoilt = text.rstrip()[:-1] + " " + comment + rest.rstrip("\n") + "\n"
+    with pytest.raises(ConfigurationError) as raised:
+        parse(render("".join([*EXAMPLE[: line - 1], spoilt, *EXAMPLE[line:]]), path="f.hcl", environ={}), path="f.hcl")
+    assert raised.value.problems[0] == f"f.hcl:{line}: syntax: a quote is not closed on this line"
+
+
+def _blocks() -> list[tuple[int, int]]:
+    opened, found = list[int](), list[tuple[int, int]]()
+    for number, line in enumerate(EXAMPLE, 1):
+        if line.split("#")[0].rstrip().endswith("{"):
+            opened.append(number)
+        elif line.strip() == "}":
+            found.append((opened.pop(), number))
+    return found
+
+
+@pytest.mark.parametrize(("line", "end"), _blocks())
+def test_in_the_example_a_block_that_does_not_end_is_told_where_it_begins(line: int, end: int) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        parse(render("".join([*EXAMPLE[: end - 1], *EXAMPLE[end:]]), path="f.hcl", environ={}), path="f.hcl")
+    assert raised.value.problems[0] == f"f.hcl:{line}: syntax: the bracket or block opened here is not closed"
