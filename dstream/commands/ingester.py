@@ -13,7 +13,7 @@ A start waits for nobody once it is asked to stop. Kubernetes kills after 30, an
 def ingester(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
     """Run stage 1, change tables to queue, until stopped.
 
-    Edits of the configuration file take effect while it runs, as far as they concern tables and their poll intervals.
+    Edits of the configuration file take effect while it runs, as far as they concern tables, their poll intervals, snapshot and shape.
     """
     from dstream.config import load_ingester
 

@@ -46,7 +46,7 @@ def plan(
 ) -> int:
     """Write what is needed as Bicep, Terraform, T-SQL or KEDA.
 
-    `outputs` writes what each output needs.
+    --outputs writes what each output needs.
     Connects to nothing (but with --with-matches to the database) and writes no secret; variables with secrets need not be set.
     """
     from dstream.config import load_plan
