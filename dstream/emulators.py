@@ -27,6 +27,13 @@ SHOP = "shop"
 _MISUSED = 2
 """argparse's exit status for bad usage."""
 _STOP_SECONDS = 10.0
+_OPTIONS = {
+    "--fault": "--bus-fault",
+    "--config": "--bus-config",
+    "--data": "--bus-data",
+    "--credits-per-second": "--bus-credits",
+}
+"""Of the Service Bus emulator, each with the one of `dstream emulators`."""
 _TAKEN = "another program has that port"
 """Begins an emulator's second line, which names its own options."""
 _OTHER_PORTS = f"{_TAKEN}: --sqlserver-port, --bus-port and --management-port choose others (0: any that is free)"
@@ -161,7 +168,11 @@ class Emulators:
         misused = child.wait() == _MISUSED
         self.stop()
         if misused:  # argparse prints the usage first
-            return ConfigurationError([f"starting the {name} emulator: {said.rpartition('error: ')[2]}"])
+            complaint = said.rpartition("error: ")[2].removeprefix("argument ")
+            option, colon, rest = complaint.partition(":")
+            if name == "servicebus" and option in _OPTIONS:
+                complaint = f"{_OPTIONS[option]}{colon}{rest}"
+            return ConfigurationError([f"starting the {name} emulator: {complaint}"])
         lines = [line for line in said.splitlines() if not line.startswith(_TAKEN)]
         why = lines[-1] if lines[-1].startswith("starting the ") else f"starting the {name} emulator: {lines[-1]}"
         return PermanentError(why, hint=_OTHER_PORTS if _TAKEN in said else None)

@@ -1,10 +1,13 @@
-"""How `dstream --help` lists the commands: by what a person is about to do, each with its whole sentence. It knows no command but by name."""
+"""The whole command line as a group: how `dstream --help` lists the commands, by what a person is about to do, each with its whole sentence,
+and what a wrong value of an option is called. It knows no command but by name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import typer
 from typer.core import TyperGroup
 
 GROUPS: Final[Mapping[str, Sequence[str]]] = {
@@ -18,7 +21,26 @@ _LONGEST: Final = 200
 """Characters of a sentence: longer than any, so that none is cut. It is wrapped."""
 
 
+_PLAIN: Final = (
+    (re.compile(r"^Value error, "), ""),
+    (re.compile(r"^Input should be greater than or equal to "), "must be at least "),
+    (re.compile(r"^Input should be less than or equal to "), "must be at most "),
+    (re.compile(r"^Input should be a valid integer.*"), "must be a whole number"),
+    (re.compile(r"^Input should be a valid number.*"), "must be a number"),
+    (re.compile(r"^Input should be "), "must be "),
+)
+"""What typer says of an option's value in the words of the library that looks at it, and how a person would."""
+
+
 class Grouped(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            for begin, instead in _PLAIN:
+                error.message = begin.sub(instead, error.message)
+            raise
+
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of the groups; those that are in none at the end."""
         known = super().list_commands(ctx)

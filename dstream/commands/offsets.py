@@ -14,7 +14,7 @@ from dstream.audited import AuditPlace, Reason, audited
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, moment
 from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
-from dstream.starting import imported, of_tables
+from dstream.starting import imported, logged, of_tables
 
 
 class ShowByDefault(TyperGroup):
@@ -74,23 +74,19 @@ def set_offset(
 
     Shows what is sent again or never sent. The exit status is 1 if it is refused.
     """
-    chosen = [lsn is not None, time is not None, earliest, latest]
-    if sum(chosen) != 1:
+    logged(log_level, log_format)
+    if [lsn is not None, time is not None, earliest, latest].count(True) != 1:
         raise ConfigurationError(["choose one of --lsn, --time, --earliest and --latest"])
     at = None if time is None else moment(time)
-    settings = of_tables(config, log_level, log_format)
     module = imported("ingester.commands.offsets")
     end = "earliest" if earliest else "latest" if latest else None
+    if lsn is not None:
+        module.refuse_unreadable(lsn)
+    settings = of_tables(config, log_level, log_format)
     order = {"lsn": lsn, "time": time, "end": end, "take": take, "skip": skip}
     with audited("offset.move", table, reason, audit_file=audit_file, dry_run=dry_run, order=order) as said:
-        result = module.move(
-            settings,
-            table,
-            module.Target(lsn=lsn, time=at, end=end),
-            module.Confirmed(take=take, skip=skip),
-            dry_run=dry_run,
-            reason=reason,
-        )
+        target, confirmed = module.Target(lsn=lsn, time=at, end=end), module.Confirmed(take=take, skip=skip)
+        result = module.move(settings, table, target, confirmed, dry_run=dry_run, reason=reason)
         said.details = {"begun": result.begun, "to": result.to, "lacking": [option for option, _ in result.lacking]}
         if not result.moved:
             said.outcome = "refused"

@@ -207,6 +207,8 @@ def _asked(options: argparse.Namespace) -> list[Asked]:
 
 
 def _complaint(config: Path, error: OSError | UnicodeDecodeError | InvalidDocument) -> str:
+    if isinstance(error, OSError):  # its own words have the name once more
+        return f"reading the configuration: {config}: {error.strerror or error}"
     if not isinstance(error, InvalidDocument):
         return f"reading the configuration: {config}: {error}"
     return "\n".join(("reading the configuration:", *(f"{config}: {problem}" for problem in error.problems)))

@@ -15,6 +15,7 @@ from ingester.operating.offset_desk import Count, Move, MoveOrder, StoredOffset
 from ingester.position import Position
 from ingester.settings import IngesterSettings
 from ingester.source import CaptureInstance, TableState
+from ingester.sqlserver.operating.desk import lsn_of
 from ingester.window import choose_instance, source_of
 
 MOST_COUNTED = 100_000
@@ -29,6 +30,11 @@ class Target:
     lsn: str | None = None
     time: datetime | None = None
     end: Literal["earliest", "latest"] | None = None
+
+
+def refuse_unreadable(lsn: str) -> None:
+    """Raises ConfigurationError for what is no LSN: no server has to be asked."""
+    lsn_of(lsn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from common.errors import PermanentError
+from common.errors import ConfigurationError, PermanentError
 from common.names import TableName
 from common.unread import Unread, read_or
 from ingester.commands.stores import Database, LocksSeen, chosen, database, locks_seen
@@ -125,7 +125,11 @@ def _meant(settings: IngesterSettings, stores: Database, which: str, state: Snap
     configured = {table.key.lower() for table in settings.tables}
     if _ID.fullmatch(text) and (f"dbo.{text}" not in configured or stores.snapshots.find(text) is not None):
         return [text]
-    [table] = chosen(settings, [which])
+    try:
+        [table] = chosen(settings, [which])
+    except ConfigurationError as error:
+        problems = [f"{each}, and not the id of a snapshot" for each in error.problems]
+        raise ConfigurationError(problems, hint=f"dstream snapshot list has the ids; {error.hint}") from None
     seen = stores.snapshots.snapshots([table], _AT_ONCE)
     meant = [each.snapshot.id for each in reversed(seen) if each.snapshot.state in POSSIBLE[state]]
     if not meant:

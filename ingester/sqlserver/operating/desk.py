@@ -148,14 +148,14 @@ class SqlServerDesk:
         return in_words(position)
 
     def position_of(self, lsn: str) -> Position:
-        return LogPosition.before(_lsn(lsn))
+        return LogPosition.before(lsn_of(lsn))
 
     def position_at(self, moment: datetime) -> Position | None:
         found = self._mapped(queries.FIRST_FROM, moment)
         return None if found is None else LogPosition.before(found)
 
     def end_of(self, lsn: str) -> Position:
-        return LogPosition.end_of(_lsn(lsn))
+        return LogPosition.end_of(lsn_of(lsn))
 
     def end_at(self, moment: datetime) -> Position | None:
         found = self._mapped(queries.LAST_UNTIL, moment)
@@ -200,7 +200,8 @@ class SqlServerDesk:
         self._connection.close()
 
 
-def _lsn(text: str) -> Lsn:
+def lsn_of(text: str) -> Lsn:
+    """Raises ConfigurationError."""
     digits = _LSN.fullmatch(text.strip())
     if digits is None:
         raise ConfigurationError([f"{text}: not an LSN: one has 20 hexadecimal digits, such as 0x0000003600000B200003"])

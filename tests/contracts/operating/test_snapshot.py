@@ -126,6 +126,9 @@ def test_one_that_does_not_exist_is_named(desk: Desk, command: str, which: str) 
     ran = desk.run("snapshot", command, which)
     assert ran.status in (1, 2)
     assert which in ran.err
+    if which == "Nowhere":
+        assert "table Nowhere: no such table in the configuration, and not the id of a snapshot" in ran.err
+        assert "dstream snapshot list has the ids; the tables are dbo.Persons" in ran.err
 
 
 def test_the_list_is_for_people_too_and_obeys_nothing_that_is_in_it(desk: Desk) -> None:

@@ -555,6 +555,30 @@ def test_help_imports_no_stage_and_no_spark() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("server", "--log-level", "verbose"), "'verbose' is not one of 'debug', 'info', 'warning', 'error'."),
+        (("emulators", "--bus-credits", "0"), "Invalid value for '--bus-credits': must be at least 1"),
+        (("emulators", "--bus-port", "65536"), "Invalid value for '--bus-port': must be at most 65535"),
+        (("emulators", "--bus-port", "x"), "Invalid value for '--bus-port': must be a whole number"),
+        (("offsets", "moves", "--last", "0"), "Invalid value for '--last': must be at least 1"),
+    ],
+)
+def test_a_wrong_option_is_told_in_plain_words(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert said in " ".join(err.split())
+    assert "Value error" not in err
+    assert "Input should" not in err
+
+
+def test_an_lsn_is_read_before_anything_is_asked(run: Run, existing: str) -> None:
+    """The server of that file is not there."""
+    status, _, err = run("offsets", "set", "Persons", "--lsn", "zz", "-c", existing)
+    assert (status, "zz: not an LSN" in err) == (2, True)
+
+
 def test_the_module_is_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dstream", "--version"],

@@ -97,6 +97,26 @@ def test_a_mistake_in_the_entities_file_is_told_as_the_emulator_tells_it(tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("bus", "said"),
+    [
+        (
+            Bus(faults=("mute:foo",)),
+            "starting the servicebus emulator: --bus-fault: the fault mute is written mute:STAGE",
+        ),
+        (
+            Bus(Path("/nope.json")),
+            "starting the servicebus emulator: reading the configuration: /nope.json: No such file or directory",
+        ),
+    ],
+)
+def test_a_mistake_in_an_option_names_the_option_of_dstream_and_nothing_twice(bus: Bus, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused, Emulators(database="shop", capture_interval=1, bus=bus):
+        pass
+    assert str(refused.value).startswith(said)
+    assert str(refused.value).count("/nope.json") <= 1
+
+
+@pytest.mark.parametrize(
     ("emulator", "ports"),
     [
         ("SQL Server", lambda port: Ports(sqlserver=port)),
