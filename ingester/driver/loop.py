@@ -380,7 +380,7 @@ class Loop:
         self._ownership.want(())
         self._catalog.outdated()
         self._wanted = False
-        if self._outage.lost(error):
+        if self._outage.lost(error, stopping=self._stop.is_set()):
             self._ownership.give_back_all(self._roster.tables.values(), besides=self._roster.under_way(waiting))
 
     def _finish(self) -> None:

@@ -47,8 +47,11 @@ class Outage:
         """Whether there is an outage or one has just ended. Earlier slices still return with broken connections."""
         return self.disconnected or self._clock() - self._ended_at < _AFTERMATH_SECONDS
 
-    def lost(self, error: ConnectionLost) -> bool:
-        """The server cannot be reached. Returns whether that has lasted so long that others should have the tables."""
+    def lost(self, error: ConnectionLost, *, stopping: bool = False) -> bool:
+        """The server cannot be reached. Returns whether that has lasted so long that others should have the tables. `stopping`: a stop was asked
+        for, which cuts off what waits for an answer; nothing is retried."""
+        if stopping:
+            return False
         self._stats.connected(False, error.with_hint(UNREACHABLE))
         now = self._clock()
         hint = error.hint or UNREACHABLE

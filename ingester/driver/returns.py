@@ -22,6 +22,7 @@ from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.shape.columns import ShapeRefused
 from ingester.slices import SliceResult, Trouble
+from ingester.source import UNREACHABLE
 from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
@@ -160,5 +161,6 @@ class Returns:
             self._roster.put(table.name, TableOutcome.DEADLY)
             return
         elif result.trouble is not Trouble.QUEUE:
-            self._roster.fails(table, result.message, result.hint, logged=result.lost and self._outage.lately)
+            hint = result.hint or (UNREACHABLE if result.lost else None)
+            self._roster.fails(table, result.message, hint, logged=result.lost and self._outage.lately)
         self._roster.put(table.name, TableOutcome.FAILED)

@@ -20,6 +20,11 @@ from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 
+RETRIED = (
+    "it is tried again by itself; without a line `table recovered` soon, see `table failed, retrying` in docs/fail.md"
+)
+"""A hint for errors that have none."""
+
 _ALL_SECONDS = 0.001
 """For each table: how long after a look at all of them the next one is, so that thousands leave the loop and the server time for others."""
 
@@ -186,7 +191,7 @@ class Roster:
         """`table` is tried again. Logged once until it recovers. `logged`: an error of all tables was logged already."""
         if not table.failing and not logged:
             table.failing = True
-            log.warning("table failed, retrying", table=table.name.key, error=why, hint=hint)
+            log.warning("table failed, retrying", table=table.name.key, error=why, hint=hint or RETRIED)
 
     def kills(self, table: TrackedTable, why: str) -> None:
         """`table` has killed several workers in a row, so it is tried rarely. Logged once until it recovers."""

@@ -32,6 +32,12 @@ REFUSED_IN_A_ROW = 10
 
 log = structlog.get_logger(__name__)
 
+UNREACHED = (
+    "it is tried again by itself; without a line `topic available again` soon, check that the output is up and that this machine "
+    "can reach it (network, firewall, proxy)"
+)
+"""A hint for passing errors that have none."""
+
 
 class Publisher:
     """The sender of one topic, shared by the slots, with its recent successes and failures."""
@@ -271,7 +277,8 @@ class Publisher:
         permanent = isinstance(error, (PermanentError, EntityDisabled)) or getattr(error, "disabled", False)
         if self._failures == 1 or (permanent and not self._reported_permanent):
             report = log.error if permanent else log.warning
-            report("topic unavailable", topic=self.topic, **self._told, error=error.message, hint=error.hint)
+            hint = error.hint or (None if permanent else UNREACHED)
+            report("topic unavailable", topic=self.topic, **self._told, error=error.message, hint=hint)
             self._reported_permanent = permanent
 
     def _recovered(self) -> None:

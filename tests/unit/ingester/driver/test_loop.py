@@ -773,15 +773,28 @@ def test_once_a_stop_was_asked_for_no_table_is_looked_at_again() -> None:
     assert len(world.sent()) == 5
 
 
+def test_a_statement_that_a_stop_cuts_off_is_not_said_to_be_retried() -> None:
+    world = World()
+
+    def cut_off(*_: Any) -> Any:
+        world.stop.set()
+        raise ConnectionLost("looking at tables: no answer before the stop")
+
+    world.at(20, lambda: setattr(world.source, "states", cut_off))
+    world.at(20, lambda: setattr(world.source, "probe", cut_off))
+    status, logs = world.run(300)
+    assert (status, world.stop.is_set()) == (0, True)
+    assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == []
+
+
 def test_a_dead_worker_is_a_failure_that_is_tried_again() -> None:
     world = World()
     world.executor.fail = TransientError("running a Spark task: worker died")
     world.at(3, lambda: world.commit(2))
     _, logs = world.run(60)
-    assert [entry["event"] for entry in logs if entry["event"] in ("table failed, retrying", "table recovered")] == [
-        "table failed, retrying",
-        "table recovered",
-    ]
+    told = [entry for entry in logs if entry["event"] in ("table failed, retrying", "table recovered")]
+    assert [entry["event"] for entry in told] == ["table failed, retrying", "table recovered"]
+    assert "docs/fail.md" in told[0]["hint"]
     assert len(world.sent()) == 3
 
 

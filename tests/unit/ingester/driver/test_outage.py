@@ -47,3 +47,11 @@ def test_hints_that_never_end_are_a_few_lines() -> None:
         for number in range(50):
             it.lost(ConnectionLost("lost", hint=f"hint {number}"))
     assert len(logs) == 4
+
+
+def test_what_a_stop_cuts_off_is_no_outage() -> None:
+    """Nothing is retried then."""
+    it = outage()
+    with capture_logs() as logs:
+        assert not it.lost(ConnectionLost("no answer before the stop"), stopping=True)
+    assert (logs, bool(it)) == ([], False)

@@ -13,7 +13,7 @@ from common.bus.ports import SendInterrupted, TimeLeft
 from common.errors import DStreamError, EntityDisabled, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.publishing.publisher import Publisher
+from router.publishing.publisher import UNREACHED, Publisher
 from router.publishing.publishers import IDLE, LOOK, MOST_OPEN, OPENED_AT_ONCE, PROVED_AT_A_LOOK, Publishers
 from router.routing.table import key_of
 from router.tally import Tally
@@ -120,7 +120,7 @@ def test_a_deleted_topic_is_an_error_once_although_its_outage_began_as_a_warning
         orders.send([MESSAGE])
     told = [(line["log_level"], line["event"], line.get("hint")) for line in logs]
     assert told == [
-        ("warning", "topic unavailable", None),
+        ("warning", "topic unavailable", UNREACHED),
         ("error", "topic unavailable", "create it"),
         ("info", "topic available again", None),
     ]
