@@ -128,9 +128,9 @@ def started(
     """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
     `call`: another function than `run`. `ahead`: a module and its function that begins, with the settings, what takes long; `run` gets its result
-    as `ahead`. It comes before the other imports. `alone`: a function of the module that forks this process, and so is called with the settings and
-    `ahead` while there is no thread; `run` gets its result as `first`. `within`: seconds from that event until the process is ended, whatever it
-    still does.
+    as `ahead`. It comes before the other imports, and its `close` is called at the end: what fails before `run` takes it over leaves it to nobody
+    else. `alone`: a function of the module that forks this process, and so is called with the settings and `ahead` while there is no thread; `run`
+    gets its result as `first`. `within`: seconds from that event until the process is ended, whatever it still does.
     """
     from dstream.signals import ended_within, stop_on_signals, stop_with_parent
 
@@ -142,6 +142,7 @@ def started(
             bound.enter_context(end)
         if ahead is not None:
             choices["ahead"] = getattr(imported(ahead[0]), ahead[1])(*settings)
+            bound.callback(choices["ahead"].close)
         function = getattr(imported(module), call)
         if alone is not None:
             choices["first"] = getattr(imported(module), alone)(*settings, choices["ahead"])

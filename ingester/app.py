@@ -112,7 +112,7 @@ def run(
     ahead: Launched | None = None,
     first: Child | None = None,
 ) -> int:
-    """Run stage 1 until `stop`. Returns the exit status. `ahead`: the JVM, if it was launched already. `first`: `forked_place`. Both end with this.
+    """Run stage 1 until `stop`. Returns the exit status. `ahead`: the JVM, which its launcher closes. `first`: `forked_place`, which ends with this.
 
     Raises ConfigurationError, and PermanentError or TransientError when it cannot start.
     """

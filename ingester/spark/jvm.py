@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import struct
 import sys
 import threading
@@ -34,6 +33,7 @@ from common.observability.logs import MASK
 from common.observability.stacks import is_stack
 from ingester.spark import launch
 from ingester.spark.conf import properties
+from ingester.spark.group import Group
 from ingester.spark.kept import archive
 from ingester.spark.reasons import ending
 
@@ -96,13 +96,13 @@ class Jvm:
         """Which archive of classes fits this JVM; None if it takes none."""
         self.given: Path | None = None
         """The archive that this JVM was given, whether or not it could use it."""
-        self._grouped = training is None
         self._relaying: threading.Thread | None = None
         command = self._submit
         if direct:
             with suppress(OSError):  # no folder of jars, for example: Spark's scripts say so
                 command = self._direct(settings, training)
-        self._process = self._popen(command)
+        self._group: Group | None = None
+        self._process = self._launched(command, grouped=training is None)
 
     def _direct(self, settings: Mapping[str, str], training: Path | None) -> list[str]:
         home, java = spark_home(), java_binary()
@@ -121,20 +121,27 @@ class Jvm:
         told.write_text(launch.argument_file([*options, *given]))
         return [str(java), f"@{told}", launch.MAIN, *self._spark]
 
-    def _popen(self, command: Sequence[str]) -> Popen[bytes]:
+    def _launched(self, command: Sequence[str], *, grouped: bool) -> Popen[bytes]:
+        """`grouped`: a terminal's Ctrl-C does not reach a group of its own, and a kill ends everything that its scripts started. A JVM that makes
+        an archive has no scripts, and ends with whoever started it, as one group."""
         try:
-            process = Popen(
-                command,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=STDOUT,
-                # A group of its own: a terminal's Ctrl-C does not reach it, and a kill ends everything that its scripts started.
-                # One that makes an archive has no scripts, and ends with whoever started it, as one group.
-                process_group=0 if self._grouped else None,
-                env=self._environment,
-            )
+            self._group = Group() if grouped else None
+            return self._popen(command)
         except OSError as error:
-            raise PermanentError(f"starting Spark: {error}", hint="Spark needs bash on the path") from error
+            if self._group is not None:
+                self._group.kill()
+            raise _unlaunched(error) from error
+
+    def _popen(self, command: Sequence[str]) -> Popen[bytes]:
+        """Raises OSError."""
+        process = Popen(
+            command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=STDOUT,
+            process_group=None if self._group is None else self._group.number,
+            env=self._environment,
+        )
         self._relaying = None
         return process
 
@@ -220,14 +227,18 @@ class Jvm:
         self._archive = None
         with self._guard:
             if not self._ended:
-                self._process = self._popen(self._submit)
+                try:
+                    self._process = self._popen(self._submit)
+                except OSError as error:
+                    raise _unlaunched(error) from error
                 self.listen()
 
     def kill(self) -> None:
         """Kill it. Python workers on this machine end with it, executors elsewhere a little later."""
-        if self.alive:  # once its leader was waited for, the group's number may belong to another
-            with suppress(ProcessLookupError):
-                (os.killpg if self._grouped else os.kill)(self._process.pid, signal.SIGKILL)
+        if self._group is None:
+            self._process.kill()
+        else:
+            self._group.kill()
         self._process.wait()
 
     def end(self, *, seconds: float = END_SECONDS) -> None:
@@ -235,11 +246,10 @@ class Jvm:
         with self._guard:
             self._ended = True
         assert self._process.stdin is not None
-        self._process.stdin.close()  # it ends with its standard input, and so also with this process, however that ends
-        try:
+        self._process.stdin.close()  # it ends with its standard input once it listens
+        with suppress(TimeoutExpired):  # it has no state to lose, and a stop has no more time
             self._process.wait(timeout=seconds if self._connected else 0.0)
-        except TimeoutExpired:  # it has no state to lose, and a stop has no more time
-            self.kill()
+        self.kill()
 
     def _heard_out(self) -> None:
         """It has ended: wait for what it has printed."""
@@ -288,6 +298,10 @@ def _refuse_foreign() -> None:
             f"starting Spark: SPARK_HOME names {home}, which holds {found}, and PySpark here is {own}",
             hint="unset SPARK_HOME: PySpark brings its own Spark; or install the PySpark of that version",
         )
+
+
+def _unlaunched(error: OSError) -> PermanentError:
+    return PermanentError(f"starting Spark: {error}", hint="Spark needs bash on the path")
 
 
 def _lacking() -> PermanentError:

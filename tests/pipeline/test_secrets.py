@@ -90,7 +90,9 @@ def test_planted_secrets_are_found_nowhere_but_where_the_manual_says(tmp_path: P
                 assert process.poll() is None, log.read_text()
                 time.sleep(0.2)
             # Besides the ingester. A change may have been sent before there is a worker.
-            wait_until(lambda: len(children(process.pid)) >= 3, "the JVM, Python's daemon and a worker", WAIT)
+            wait_until(
+                lambda: len(children(process.pid)) >= 4, "the JVM, its shell, Python's daemon and a worker", WAIT
+            )
             below = [process.pid, *children(process.pid)]
             lines = [Path(f"/proc/{pid}/cmdline") for pid in below]
             files = list(scratch.rglob("*"))

@@ -26,8 +26,10 @@ from dstream.grouping import GROUPS
 from tests.unit.dstream.test_config import ENVIRON, GOLDEN, ROOT, SECRET
 
 STOP = threading.Event()
+AHEAD = types.SimpleNamespace(close=lambda: None)
+"""In the place of the ingester's JVM."""
 STAGE = types.SimpleNamespace(
-    launched=lambda settings: None,
+    launched=lambda settings: AHEAD,
     forked_place=lambda settings, ahead: None,
     run=lambda settings, stop, **later: 0,
 )
@@ -81,7 +83,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, run: Callable[..., An
     monkeypatch.setitem(sys.modules, module, made)
     if module == "ingester.app":
         made.__dict__["forked_place"] = lambda settings, ahead: None
-        monkeypatch.setattr("ingester.spark.launched.launched", lambda settings: None)
+        monkeypatch.setattr("ingester.spark.launched.launched", lambda settings: AHEAD)
 
 
 def test_help_lists_the_commands_on_a_screen(run: Run) -> None:
@@ -297,10 +299,31 @@ def test_an_ingester_has_one_thread_until_it_was_forked_and_its_stop_has_an_end_
         more.append({thread.name for thread in set(threading.enumerate()) - before})
         return 0
 
-    stage = types.SimpleNamespace(launched=look, forked_place=look, run=look)
+    def launched(settings: Any) -> Any:
+        look()
+        return AHEAD
+
+    stage = types.SimpleNamespace(launched=launched, forked_place=look, run=look)
     monkeypatch.setattr("desk.importing.import_module", lambda name: stage)
     assert run("ingester", "-c", existing)[0] == 0
     assert more == [set(), set(), {"last-resort"}]
+
+
+@pytest.mark.parametrize("fails", ["forked_place", "run"])
+def test_the_jvm_ends_also_where_the_ingester_fails_before_it_is_of_use(
+    fails: str, run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A health port that is in use, for example."""
+    ended: list[str] = []
+
+    def fail(*given: Any, **named: Any) -> int:
+        raise PermanentError("no port")
+
+    ahead = types.SimpleNamespace(close=lambda: ended.append("the JVM"))
+    stage = types.SimpleNamespace(**{**vars(STAGE), "launched": lambda settings: ahead, fails: fail})
+    monkeypatch.setattr("desk.importing.import_module", lambda name: stage)
+    assert run("ingester", "-c", existing)[0] == 1
+    assert ended == ["the JVM"]
 
 
 def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_present_name(
