@@ -60,7 +60,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         ("tests/contracts/check",),
         _in(_BUS, "many_topics", "provision", "router_faults"),
         (_BUS,),
-        _in(_PIPELINE, "replicas", "spark_left", "stuck_jvm"),
+        _in(_PIPELINE, "replicas", "spark_files", "spark_left", "stuck_jvm"),
         _in(_BUS, "stops", "router_slow"),
     ),
     "outputs": (

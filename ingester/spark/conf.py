@@ -130,7 +130,7 @@ def spark_settings(
         f"-Dlog4j2.configurationFile=file:{quote(str(log4j))}",
         "spark.executor.extraJavaOptions": _JVM_OPTIONS,
     }
-    if len(os.fsencode(temporary)) > _SOCKETS_FIT:
+    if not sockets_fit(temporary):
         settings["spark.python.unix.domain.socket.enabled"] = "false"
     settings |= conf
     if settings.get("spark.authenticate") == "true" and not _MAKES_SECRETS.match(master) and not _SECRETS & conf.keys():
@@ -157,6 +157,10 @@ def refuse_wrong(conf: Mapping[str, str]) -> None:
         if size is None or int(size[1]) * _MEGABYTES[size[2].lower()] < _LEAST_MB:
             told = f"ingester.spark.conf: {key} is {conf[key]!r}, which is no size of {_LEAST_MB} MB or more"
             raise ConfigurationError([told], hint="write a whole number with its unit, such as 512m or 2g")
+
+
+def sockets_fit(temporary: Path) -> bool:
+    return len(os.fsencode(temporary)) <= _SOCKETS_FIT
 
 
 def _in_cluster(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

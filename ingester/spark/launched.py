@@ -14,7 +14,16 @@ from pathlib import Path
 import structlog
 
 from ingester.settings import IngesterSettings
-from ingester.spark.conf import LOG4J, is_local, local_dirs, maskable, results_port, spark_settings, unguarded
+from ingester.spark.conf import (
+    LOG4J,
+    is_local,
+    local_dirs,
+    maskable,
+    results_port,
+    sockets_fit,
+    spark_settings,
+    unguarded,
+)
 from ingester.spark.java import JAVA_HOME_HINT, java_home, overruled
 from ingester.spark.jvm import Jvm, spark_home
 from ingester.spark.launch import plain
@@ -55,7 +64,7 @@ class Launched:
                 conf,
                 local_dir=folder / "spark",
                 log4j=log4j,
-                temporary=folder.parent,
+                temporary=_for_java(folder),
                 environment=os.environ,
             )
             self._local = writable(local_dirs(self.settings, os.environ))
@@ -90,6 +99,12 @@ class Launched:
         """A second call does nothing, and neither does one after the executor's, which ends both as well."""
         self.jvm.end()
         self.scratch.close()
+
+
+def _for_java(folder: Path) -> Path:
+    """Where Java keeps temporary files, and Spark its sockets: in `folder`, which goes with its owner, unless sockets fit only beside it.
+    They are faster than TCP. Where they fit nowhere, there are none."""
+    return folder.parent if sockets_fit(folder.parent) and not sockets_fit(folder) else folder
 
 
 def launched(settings: IngesterSettings) -> Launched:
