@@ -40,10 +40,10 @@ _LATE_SECONDS = 30.0
 """Time after `send_before`, when nothing is sent, for a commit and the end of the task."""
 _HANG_SECONDS = 150.0
 """For a slice whose lease cannot run out: one statement (120 s) and the start of a worker."""
-_QUIET_SECONDS = 30.0
-"""Longer than its own time a slice keeps quiet only if something hangs, or answers very slowly."""
-_SURE_SECONDS = 3.0
-"""So long a bundle must stay late before that is told: what came back while this process stood still is heard by then."""
+_QUIET_SECONDS = 60.0
+"""Longer than its own time a slice keeps quiet only if something hangs, or answers very slowly. A cold worker begins sooner, too."""
+_TURN_SECONDS = 1.0
+"""What a turn of the loop adds at most: while this process stood still itself, nobody could be heard."""
 _STUCK = "Service Bus or SQL Server accepts connections but does not answer, or the worker is stuck"
 _PART_SECONDS = 600.0
 """The same for a part of a stride, which goes on however slowly a throttling namespace accepts it."""
@@ -101,14 +101,15 @@ class _Bundle:
     lone: bool
     slices: dict[tuple[TableName, Piece | None], Slice]
     begun: SteadyTime
-    heard_at: SteadyTime
     deadline: SteadyTime
     long: bool = False
     begins: int = 0
+    quiet: float = 0.0
+    """Seconds of the loop's turns since a worker has begun it or brought a result."""
 
-    def heard(self, results: Sequence[SliceResult], now: SteadyTime) -> list[SliceResult]:
+    def heard(self, results: Sequence[SliceResult]) -> list[SliceResult]:
         """Those of `results` that are new."""
-        self.heard_at = now
+        self.quiet = 0.0
         return [found for found in results if self.slices.pop((found.table, found.piece), None) is not None]
 
 
@@ -132,7 +133,7 @@ class Dispatcher:
         self._numbers: Iterator[int] = count()
         self._out: dict[int, _Bundle] = {}
         self._quick_next = False
-        self._late: SteadyTime | None = None
+        self._turned_at = clock()
         self._told_late = False
         self._suspects: dict[TableName, int] = {}
         """Tables whose last worker died: how many workers in a row died that had only this table."""
@@ -211,30 +212,31 @@ class Dispatcher:
 
     def late(self) -> str | None:
         """What has begun and should be back by now, if anything; also logged, once. Call it in each turn of the loop."""
-        now = self._clock()
-        late = [bundle for number, bundle in self._out.items() if self._is_late(number, bundle, now)]
-        self._late = None if not late else now if self._late is None else self._late
-        if self._late is None or now - self._late < _SURE_SECONDS:
-            if self._told_late and self._late is None:
+        turned_at, self._turned_at = self._turned_at, self._clock()
+        passed = min(_TURN_SECONDS, self._turned_at - turned_at)
+        late = [bundle for number, bundle in self._out.items() if self._is_late(number, bundle, passed)]
+        if not late:
+            if self._told_late:
                 self._told_late = False
                 log.info("slices come back again")
             return None
         tables = sorted({table.key for bundle in late for table, _ in bundle.slices})
-        seconds = round(now - min(bundle.heard_at for bundle in late))
+        seconds = round(max(bundle.quiet for bundle in late))
         if not self._told_late:
             self._told_late = True
             log.error("slices do not come back", tables=tables, seconds=seconds, hint=_STUCK)
         others = f" and {len(tables) - 1} others" if len(tables) > 1 else ""
         return f"no result of {tables[0]}{others} for {seconds} s ({_STUCK})"
 
-    def _is_late(self, number: int, bundle: _Bundle, now: SteadyTime) -> bool:
+    def _is_late(self, number: int, bundle: _Bundle, passed: float) -> bool:
         """A part of a stride or of a snapshot may take long; what runs aside has a watch of its own."""
-        own = max((todo.seconds for todo in bundle.slices.values()), default=0.0)
         if bundle.long or not bundle.slices or any(todo.part is not None for todo in bundle.slices.values()):
             return False
-        if now - bundle.heard_at <= own + _QUIET_SECONDS:
+        if self._executor.waits(number) or self._executor.aside(number):
+            bundle.quiet = 0.0
             return False
-        return not self._executor.waits(number) and not self._executor.aside(number)
+        bundle.quiet += passed
+        return bundle.quiet > max(todo.seconds for todo in bundle.slices.values()) + _QUIET_SECONDS
 
     def close(self) -> None:
         """Start nothing more, and do not wait for what is out."""
@@ -254,8 +256,7 @@ class Dispatcher:
         stamped = [self._stamped(todo) for todo in slices]
         number, slices_out = next(self._numbers), {(todo.table, todo.piece): todo for todo in stamped}
         lone = len(stamped) == 1 and stamped[0].piece is None
-        now = self._clock()
-        self._out[number] = _Bundle(backlog, lone, slices_out, now, now, self._due(stamped), long)
+        self._out[number] = _Bundle(backlog, lone, slices_out, self._clock(), self._due(stamped), long)
         self._threads.run(partial(self._run, number, stamped))
 
     def _due(self, stamped: Sequence[Slice]) -> SteadyTime:
@@ -276,7 +277,7 @@ class Dispatcher:
             stamped = [
                 _without_time(todo) if (todo.table, todo.piece) in back else self._stamped(todo) for todo in slices
             ]
-            bundle.deadline, bundle.heard_at = self._due(stamped), self._clock()
+            bundle.deadline, bundle.quiet = self._due(stamped), 0.0
             return stamped
 
         try:
@@ -291,7 +292,7 @@ class Dispatcher:
             return []
         if ended:
             del self._out[number]
-        return [self._judged(found, bundle) for found in bundle.heard(results, self._clock())]
+        return [self._judged(found, bundle) for found in bundle.heard(results)]
 
     def _judged(self, result: SliceResult, bundle: _Bundle) -> SliceResult:
         """`result`, with KILLS_WORKER if so many workers died that the table must be the cause.
@@ -313,7 +314,7 @@ class Dispatcher:
             if now < bundle.deadline:
                 continue
             if self._executor.waits(number):
-                bundle.deadline, bundle.heard_at = SteadyTime(now + _LATE_SECONDS), now
+                bundle.deadline = SteadyTime(now + _LATE_SECONDS)
                 for todo in bundle.slices.values():  # it is still to begin, so it does not count as long out
                     self._stamped(todo)
             else:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -21,6 +22,7 @@ from ingester.locks import Lease, Locks
 
 log = structlog.get_logger("ingester")
 
+_NOT_ASKED: Final = TransientError("the lock service was not asked")
 _TURN_SECONDS = 1.0
 """How often the thread looks for work, and so how soon it repeats a failed renewal."""
 _SEEK_SECONDS = 5.0
@@ -223,11 +225,11 @@ class LeaseKeeper:
             due = [held for held in self._held.values() if now >= self._renew_at or held.failed is not None]
         if now >= self._renew_at:
             self._renew_at = now + every
-        return list(self._pool.map(self._renew_one, filter(self._usable, due)))
+        return _of_those_asked(self._pool.map(self._renew_one, filter(self._usable, due)))
 
     def _renew_one(self, held: _Held) -> TransientError | None:
         if self._stop.is_set():
-            return None  # it is given back next, or is to run out
+            return _NOT_ASKED  # it is given back next, or is to run out
         try:
             held.lease, held.failed = self._locks.renew(held.lease), None
         except TransientError as error:
@@ -267,7 +269,7 @@ class LeaseKeeper:
         with self._guard:
             chosen = [name for name in self._chosen if name in self._wanted and name not in self._held]
         some, self._chosen = chosen[:_AT_A_TIME], chosen[_AT_A_TIME:]
-        outcomes = list(self._pool.map(self._take, some))
+        outcomes = _of_those_asked(self._pool.map(self._take, some))
         if any(outcomes):
             self._chosen = []
         return outcomes
@@ -290,7 +292,7 @@ class LeaseKeeper:
         """Nothing is asked for a lock that has ceased to be wanted in the queue: what is given back at a stop would wait behind it."""
         with self._guard:
             if not self._needed(name):
-                return None
+                return _NOT_ASKED
         try:
             lease = self._locks.acquire(name)
         except TransientError as error:
@@ -336,3 +338,7 @@ class LeaseKeeper:
             notify(lease)
         except DStreamError as error:
             log.debug("lock not given back, its lease will run out", lock=lease.name, error=error.message)
+
+
+def _of_those_asked(outcomes: Iterable[TransientError | None]) -> list[TransientError | None]:
+    return [each for each in outcomes if each is not _NOT_ASKED]

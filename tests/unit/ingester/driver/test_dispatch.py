@@ -206,22 +206,24 @@ def test_a_bundle_that_does_not_come_back_is_given_up_and_its_slot_is_free_again
     assert (hung.dispatcher.running, hung.dispatcher.room) == (0, 1)
 
 
-def test_tables_whose_worker_stands_still_are_named_long_before_they_are_given_up_and_once() -> None:
+def late(hung: Hung, seconds: int) -> list[str | None]:
+    """What is said in each of so many turns of a second."""
+    said = []
+    for _ in range(seconds):
+        hung.now += 1
+        said.append(hung.dispatcher.late())
+    return said
+
+
+def test_tables_whose_worker_stands_still_are_named_before_they_are_given_up_and_once() -> None:
     """Pages that stay green and a log without a line leave whoever looks at three in the morning without a trace."""
     hung = Hung()
     number = hung.start(PERSONS, backlog=True)
-    other = hung.start(ORDERS, backlog=False)
+    other = hung.start(ORDERS)
     with capture_logs() as logs:
-        hung.now = 31
-        assert hung.dispatcher.late() is None
-        hung.now = 32
-        assert hung.dispatcher.late() is None, "this process may have stood still itself"
-        hung.now = 35.5
-        why = hung.dispatcher.late()
-        hung.now = 40
-        assert hung.dispatcher.late() is not None
-    assert why is not None
-    assert "and 1 others for 36 s" in why
+        assert late(hung, 61) == [None] * 61
+        said = late(hung, 5)
+    assert (said[0] or "").startswith("no result of dbo.Persons and 1 others for 62 s (Service Bus or SQL Server")
     [told] = logs
     assert (told["event"], told["log_level"]) == ("slices do not come back", "error")
     assert told["tables"] == ["dbo.Persons", "sales.Orders"]
@@ -231,8 +233,7 @@ def test_tables_whose_worker_stands_still_are_named_long_before_they_are_given_u
     while hung.dispatcher.running:
         hung.dispatcher.results(60)
     with capture_logs() as logs:
-        assert hung.dispatcher.late() is None
-        assert hung.dispatcher.late() is None
+        assert late(hung, 2) == [None, None]
     assert [entry["event"] for entry in logs] == ["slices come back again"]
 
 
@@ -240,8 +241,8 @@ def test_tables_that_were_given_up_are_not_said_to_come_back() -> None:
     hung = Hung()
     hung.start(PERSONS, backlog=True)
     with capture_logs() as logs:
-        for hung.now in (32, 36, 1000):
-            hung.dispatcher.late()
+        late(hung, 65)
+        hung.now = 1000
         assert hung.dispatcher.results(0)
         assert hung.dispatcher.late() is None
     assert [entry["event"] for entry in logs] == [
@@ -250,22 +251,30 @@ def test_tables_that_were_given_up_are_not_said_to_come_back() -> None:
     ]
 
 
-def test_a_bundle_is_not_late_while_its_tables_come_back_one_by_one_or_nobody_has_begun_it() -> None:
+def test_a_bundle_is_not_late_while_its_tables_come_back_one_by_one_nor_before_a_worker_has_had_time_to_begin() -> None:
     hung = Hung()
-    number = hung.start(PERSONS, backlog=True)
+    aside = hung.start(PERSONS, backlog=True)
     two = hung.start(PERSONS, ORDERS)
-    hung.executor.apart = {number}
-    hung.now = 30
+    hung.executor.apart = {aside}
+    assert late(hung, 50) == [None] * 50
     hung.executor.told[two](done(ORDERS))
     assert hung.dispatcher.results(60)
-    for hung.now in (35, 60):
-        assert hung.dispatcher.late() is None
+    assert late(hung, 50) == [None] * 50
     hung.executor.waiting = True
-    for hung.now in (90, 120):
-        assert hung.dispatcher.late() is None
+    assert late(hung, 50) == [None] * 50
     hung.executor.waiting = False
-    for hung.now, late in ((121, False), (125, True)):
-        assert (hung.dispatcher.late() is not None) is late
+    assert late(hung, 50) == [None] * 50, "a cold worker begins some seconds after it was chosen"
+    hung.executor.begins[two]()
+    assert late(hung, 61) == [None] * 61
+    assert hung.dispatcher.late() is None
+    assert late(hung, 1) != [None]
+
+
+def test_nobody_is_late_because_this_process_stood_still() -> None:
+    hung = Hung()
+    hung.start(PERSONS, backlog=True)
+    hung.now = 120
+    assert late(hung, 20) == [None] * 20
 
 
 def test_a_bundle_that_no_executor_has_taken_is_not_given_up_and_has_its_time_from_when_it_begins() -> None:

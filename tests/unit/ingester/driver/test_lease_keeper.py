@@ -436,6 +436,18 @@ def test_a_stop_while_many_locks_are_taken_is_no_fault_and_leaves_none(world: Wo
     assert world.service.held == {}
 
 
+def test_a_stop_is_no_sign_that_the_lock_service_is_back(world: World) -> None:
+    keeper, locks = world.ingester(places=[], want=["t1", "t2"])
+    keeper.turn()
+    world.clock += LEASE_SECONDS / 2
+    locks.fail = TransientError("no answer")
+    with capture_logs() as logs:
+        keeper.turn()
+        keeper._stop.set()
+        keeper.turn()
+    assert [entry["event"] for entry in logs] == ["lock service unavailable, retrying"]
+
+
 @pytest.mark.parametrize("busy_with", ["acquire", "renew"])
 def test_a_stop_asks_for_no_lock_that_waits_for_its_turn(world: World, busy_with: str) -> None:
     """What is given back would wait behind each of these requests, in the same threads, and be left locked."""
