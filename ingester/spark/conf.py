@@ -34,8 +34,8 @@ _DEFAULTS = {
     "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
 }
 _MEMORY = ("spark.driver.memory", "spark.executor.memory")
-_SIZE = re.compile(r"([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
-_MEGABYTES = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+_SIZE = re.compile(r"\s*([0-9]{1,15})(?:([kmgt])b?|(b?))\s*", re.IGNORECASE)
+_MEGABYTES = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 """Of each unit. https://spark.apache.org/docs/latest/configuration.html (Application Properties)"""
 _LEAST_MB = 64
 """No JVM of Spark's starts with less."""
@@ -154,7 +154,7 @@ def refuse_wrong(conf: Mapping[str, str]) -> None:
         if key not in conf:
             continue
         size = _SIZE.fullmatch(conf[key])
-        if size is None or int(size[1]) * _MEGABYTES[size[2].lower()] < _LEAST_MB:
+        if size is None or int(size[1]) * _MEGABYTES[(size[2] or size[3]).lower()] < _LEAST_MB:
             told = f"ingester.spark.conf: {key} is {conf[key]!r}, which is no size of {_LEAST_MB} MB or more"
             raise ConfigurationError([told], hint="write a whole number with its unit, such as 512m or 2g")
 

@@ -33,7 +33,7 @@ from common.observability.logs import MASK
 from common.observability.stacks import is_stack
 from ingester.spark import launch
 from ingester.spark.conf import properties
-from ingester.spark.group import Group
+from ingester.spark.group import Group, ended
 from ingester.spark.kept import archive
 from ingester.spark.reasons import ending
 
@@ -239,7 +239,7 @@ class Jvm:
             self._process.kill()
         else:
             self._group.kill()
-        self._process.wait()
+        ended(self._process)
 
     def end(self, *, seconds: float = END_SECONDS) -> None:
         """End it, and return when it has ended."""

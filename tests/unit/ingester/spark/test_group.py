@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from ingester.spark.group import Group
 
 _MEMBER = 'trap "" HUP INT TERM; echo begun; while :; do sleep 600; done'
@@ -19,7 +21,9 @@ def member(group: Group) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_a_kill_ends_all_that_is_in_it() -> None:
+@pytest.mark.parametrize("shell", ["/bin/sh", "/no/shell"])
+def test_a_kill_ends_all_that_is_in_it(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingester.spark.group._SHELL", shell)
     group = Group()
     with member(group) as process:
         group.kill()
@@ -27,11 +31,13 @@ def test_a_kill_ends_all_that_is_in_it() -> None:
     group.kill()  # by now the number may belong to another
 
 
-def test_it_ends_with_its_owner_and_keeps_nobody_waiting_for_what_that_has_printed() -> None:
-    program = """\
+@pytest.mark.parametrize("shell", ["/bin/sh", "/no/shell"])
+def test_it_ends_with_its_owner_and_keeps_nobody_waiting_for_what_that_has_printed(shell: str) -> None:
+    program = f"""\
 import os, subprocess
-from ingester.spark.group import Group
-group = Group()
+from ingester.spark import group as of_groups
+of_groups._SHELL = {shell!r}
+group = of_groups.Group()
 there = subprocess.Popen(["/bin/sh", "-c", 'trap "" HUP INT TERM; while :; do sleep 600; done'],
     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=group.number)
 print(group.number, flush=True)
