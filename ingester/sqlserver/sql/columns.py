@@ -34,17 +34,18 @@ OWN_STAMP = f"({STAMP}) AS stamp"
 """In a select list."""
 
 AS_READ = f"""\
-{OWN_STAMP},
+(SELECT {_STAMP}
+ FROM sys.columns AS c WITH (NOLOCK) JOIN sys.objects AS o WITH (NOLOCK) ON o.object_id = c.object_id WHERE c.object_id = {P}) AS stamp,
        (SELECT SUM(CASE WHEN cc.column_id IS NULL THEN 0 ELSE 1 END)
-        FROM sys.columns AS s WITH (NOLOCK) LEFT JOIN cdc.captured_columns AS cc ON cc.object_id = {P} AND cc.column_id = s.column_id
+        FROM sys.columns AS s WITH (NOLOCK) LEFT JOIN cdc.captured_columns AS cc WITH (NOLOCK) ON cc.object_id = {P} AND cc.column_id = s.column_id
         WHERE s.object_id = {P}) AS still_there,
        (SELECT ct.object_id FROM cdc.change_tables AS ct WHERE ct.capture_instance = {P}) AS made_id"""
 """What shows whether a capture instance is still as it was read: its table's stamp, how many of its columns the source still has, and which change
 table its name means.
 
 DROP COLUMN leaves the change table as it is, with NULL in later rows. NULL for a source that this login may not see. NOLOCK: a session that alters
-the source in a long transaction must not hold up the rows from before it. If it has dropped a column, the catalog is read again, which waits for its
-end.
+the source in a long transaction, or that makes capture instances in one, must not hold up the rows from before it. What it has changed by then shows
+as a difference, and the catalog is read again, which waits for its end.
 """
 
 
