@@ -52,11 +52,11 @@ class Starts:
 
     def __init__(self, folder: Path, port: int) -> None:
         services = _Mute(port)
-        self.health = free_port()
+        self.health, self.health_of_the_router = free_port(), free_port()
         self.config = write_config(folder, services, "500ms", tasks=2, routing="workers = 1")
-        block = f'health {{\nport = {self.health}\nhost = "127.0.0.1"\n}}'
         text = self.config.read_text()
-        for stage in ("ingester", "router"):
+        for stage, at in (("ingester", self.health), ("router", self.health_of_the_router)):
+            block = f'health {{\nport = {at}\nhost = "127.0.0.1"\n}}'
             text = text.replace(f"{stage} {{", f"{stage} {{\n{block}", 1)
         self.config.write_text(text)
         self.temporary = folder / "temporary"
@@ -174,9 +174,9 @@ def test_a_start_that_fails_leaves_no_jvm(way: Mapping[str, str], starts: Starts
     assert list(starts.temporary.iterdir()) == []
 
 
-def test_a_server_whose_stages_have_one_port_leaves_no_jvm(starts: Starts, tmp_path: Path) -> None:
+def test_a_server_whose_stages_find_their_ports_taken_leaves_no_jvm(starts: Starts, tmp_path: Path) -> None:
     java = SlowJava(tmp_path)
-    with taken(starts.health):
+    with taken(starts.health), taken(starts.health_of_the_router):
         assert starts.start("server", {"JAVA_HOME": str(java.home)}).wait(60) == 1
     java.let()
     starts.nothing_is_left()

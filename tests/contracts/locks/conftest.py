@@ -18,7 +18,7 @@ from ingester.azure_blob.locks import AzureBlobLocks, connect
 from ingester.local.locks import LocalLocks
 from ingester.locks import Locks
 from ingester.sqlserver.connection import Connection
-from ingester.sqlserver.locks import QUERY_SECONDS, SqlServerLocks
+from ingester.sqlserver.locks import QUERY_SECONDS, SqlServerLocks, resource
 from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.azurite.server import Azurite, connection_string, missing
 from tests.fakes.locks import LEASE_SECONDS, FakeLocks, LockService
@@ -128,7 +128,15 @@ def end_session(login: Login, locks: Locks) -> None:
 
 
 def _kill(login: Login, dead: Locks, keep: Callable[[], object]) -> None:
+    """KILL answers before the session has ended, and its locks are free."""
     end_session(login, dead)
+    deadline = time.monotonic() + 60
+    with login.connect() as connection, connection.cursor() as cursor:
+        free = (0,)
+        while free != (1,):
+            assert time.monotonic() < deadline
+            cursor.execute(f"SELECT APPLOCK_TEST('public', N'{resource(TABLE)}', 'Exclusive', 'Session')")
+            free = cursor.fetchone()
     keep()
 
 
