@@ -142,6 +142,10 @@ class AmqpServer:
             await asyncio.sleep(0)
         for _ in range(2):  # a connection whose acceptance was cancelled is closed by the loop's next turns
             await asyncio.sleep(0)
+        # One whose acceptance was cut off before its first step is in no list of ours, but asyncio's own.
+        for left in list(getattr(self.loop, "_transports", {}).values()):
+            left.abort()
+        await asyncio.sleep(0)
         for server in self._servers:
             await server.wait_closed()
 
