@@ -5,9 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from itertools import repeat as endless
 from typing import Final
 
 import structlog
+
+from common.clock import steady
+from common.periodic import repeat
 
 FIRST: Final = 10.0
 """Seconds until the first line. What is well has answered by then."""
@@ -20,15 +26,14 @@ log = structlog.get_logger(__name__)
 @contextmanager
 def told_while_unanswered(peer: str, *, hint: str, first: float = FIRST, again: float = AGAIN) -> Iterator[None]:
     """While its context is open, warns after `first` seconds and then each `again`. `peer`: what is asked. `hint`: what a person can check."""
-    over = threading.Event()
+    over, begun = threading.Event(), steady()
+    pauses = chain([first], endless(again))
 
     def tell() -> None:
-        waited, pause = 0.0, first
-        while not over.wait(pause):
-            waited, pause = waited + pause, again
-            log.warning("start is still waiting", peer=peer, seconds=round(waited), hint=hint)
+        log.warning("start is still waiting", peer=peer, seconds=round(steady() - begun), hint=hint)
 
-    threading.Thread(target=tell, name="unanswered", daemon=True).start()
+    telling = partial(repeat, tell, "an answer at the start", over, every=partial(next, pauses))
+    threading.Thread(target=telling, name="unanswered", daemon=True).start()
     try:
         yield
     finally:
