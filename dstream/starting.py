@@ -128,8 +128,8 @@ def started(
     """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
     `call`: another function than `run`. `ahead`: a module and its function that begins, with the settings, what takes long; `run` gets its result
-    as `ahead`. It comes before the other imports, and its `close` is called at the end: what fails before `run` takes it over leaves it to nobody
-    else. `alone`: a function of the module that forks this process, and so is called with the settings and `ahead` while there is no thread; `run`
+    as `ahead`. It comes before the other imports. Its `close` is called here at the end, also if something fails before `run` has it.
+    `alone`: a function of the module that forks this process, and so is called with the settings and `ahead` while there is no thread; `run`
     gets its result as `first`. `within`: seconds from that event until the process is ended, whatever it still does.
     """
     from dstream.signals import ended_within, stop_on_signals, stop_with_parent

@@ -33,7 +33,7 @@ class Target:
 
 
 def refuse_unreadable(lsn: str) -> None:
-    """Raises ConfigurationError for what is no LSN: no server has to be asked."""
+    """Asks no server. Raises ConfigurationError if `lsn` is not an LSN."""
     lsn_of(lsn)
 
 

@@ -35,9 +35,8 @@ def instances(connection: Connection, *, by_function: bool, of: str | None = Non
 
 
 def _instances(connection: Connection, *, by_function: bool, of: str | None) -> list[tuple[int, ChangeTable]]:
-    stamps = dict(
-        catalog_rows(connection, queries_of_columns.stamps(of))
-    )  # read before the columns, so that an ALTER in between shows
+    # Before the columns, so that an ALTER in between shows.
+    stamps = dict(catalog_rows(connection, queries_of_columns.stamps(of)))
     columns: dict[int, list[CapturedColumn]] = {}
     for object_id, *column in catalog_rows(connection, queries_of_columns.captured(of)):
         columns.setdefault(object_id, []).append(_captured(*column))

@@ -25,14 +25,7 @@ from common.sqladdress import SqlAddress
 from ingester.sqlserver.login.browser import port_of
 from ingester.sqlserver.login.errors import refused
 from ingester.sqlserver.login.freetds import driver_file, held, refuse_what_fits_no_line
-from ingester.sqlserver.login.handshake import (
-    BROKE,
-    NO_ANSWER,
-    Line,
-    Unencrypted,
-    Untrusted,
-    late,
-)
+from ingester.sqlserver.login.handshake import BROKE, NO_ANSWER, Line, Unencrypted, Untrusted, late
 from ingester.sqlserver.login.refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver.login.relay import Relay
 from ingester.sqlserver.login.trust import authorities, greet, wanted_name
