@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -42,8 +44,12 @@ def faults(page: Page, options: Mapping[str, Any]) -> Sequence[str]:
 
 def _looked_at(page: Page, options: Mapping[str, Any], form: str) -> list[str]:
     found = [f"{form}: {each}" for each in faults(page, options)]
-    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    return [*found, *([f"{form}: {wide} pixels wider than the window"] if wide > 0 else [])]
+    return [*found, *([f"{form}: {over} pixels wider than the window"] if (over := _over(page)) > 0 else [])]
+
+
+def _over(page: Page) -> int:
+    """Pixels that the page is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -66,6 +72,21 @@ def test_no_view_has_a_serious_fault(chromium: Browser, size: tuple[int, int]) -
             expect(page.get_by_role("dialog").get_by_role("button", name=shows)).to_be_visible()
             page.keyboard.press("Escape")
     assert found == []
+
+
+def test_no_view_is_wider_than_a_phone_after_midnight(chromium: Browser) -> None:
+    """Times of another day have their date beside them."""
+    yesterday = time.time() - 86_340
+    with place(look_every=30, at=yesterday) as console, window(chromium, console.url, size=PHONE) as view:
+        letter = max(console.world.letters["queue"])
+        wide = {}
+        for address in (*VIEWS, f"messages/one?entity=queue&dead=1&sequence={letter}"):
+            page = view.go(address)
+            if (over := _over(page)) > 0:
+                wide[address] = over
+        page = view.go("tables/dbo.OrderLines")
+        expect(page.locator("main .when .at").first).to_contain_text(f"{datetime.fromtimestamp(yesterday, UTC):%Y-%m-}")
+    assert wide == {}
 
 
 def test_colours_can_be_switched_and_are_kept(chromium: Browser) -> None:
