@@ -27,7 +27,8 @@ OUT_SECONDS = 300.0
 """How long a table's slices, one after the other, may bring no result before this process needs a restart."""
 
 FAILING_SECONDS = 60.0
-"""After so long without a slice of it that came to its end, a table is why this process is not ready."""
+"""A table whose slices have failed for so long, the first to the last, and none has come to its end, is why this process is not ready. Of one
+alone nothing follows: the next may be minutes away."""
 
 SILENT_SECONDS = 15.0
 """After so long without an answer SQL Server counts as silent: the queries of a pass take milliseconds."""
@@ -60,8 +61,8 @@ class IngesterStats:
         self._unusable: str | None = None
         self._stopped: set[TableName] = set()
         self._deadly: set[TableName] = set()
-        self._failing: dict[TableName, float] = {}
-        """Since when each slice of a table has failed."""
+        self._failing: dict[TableName, tuple[float, float]] = {}
+        """When the slices of a table failed of which none came to its end: the first and the last."""
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
         """How long slices of a table were out before they were given up, added up over consecutive ones."""
@@ -215,7 +216,8 @@ class IngesterStats:
             if result.trouble is None or result.changes:
                 self._failing.pop(result.table, None)
             else:
-                self._failing.setdefault(result.table, now)
+                first, _ = self._failing.get(result.table, (now, now))
+                self._failing[result.table] = first, now
             if result.trouble is not None:
                 failures = Counter(failures)
                 failures[result.trouble.value.replace(" ", "_")] += 1
@@ -317,7 +319,7 @@ class IngesterStats:
     def _tables_in_need(self) -> str | None:
         with self._guard:
             stopped, deadly = set(self._stopped), set(self._deadly)
-            failing = {table for table, since in self._failing.items() if self._clock() - since > FAILING_SECONDS}
+            failing = {table for table, (first, last) in self._failing.items() if last - first > FAILING_SECONDS}
         if stopped:
             return f"stopped with an error; the log has the cause and what to do: {_named(stopped)}"
         if deadly:

@@ -214,6 +214,20 @@ def test_a_table_that_fails_again_and_again_is_why_it_is_not_ready_until_a_slice
     assert stats.ready() is None
 
 
+def test_a_table_that_has_failed_once_and_waits_for_its_next_turn_does_not_fail_again_and_again() -> None:
+    """One that has rested, or is rarely polled, is tried again after minutes."""
+    now = 0.0
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(now))
+    stats.connected(True)
+    stats.stands(PERSONS, Standing.READ, behind=True)
+    stats.settled(SliceResult(PERSONS, None, trouble=Trouble.UNEXPECTED))
+    now = 600.0
+    stats.turned()
+    assert stats.ready() is None
+    stats.settled(SliceResult(PERSONS, None, trouble=Trouble.UNEXPECTED))
+    assert stats.ready() == "fails again and again; the log has the cause: dbo.Persons"
+
+
 def _todo() -> Slice:
     return Slice(
         PERSONS, instance(), LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1)), epoch=1, rows=2, seconds=1
