@@ -88,8 +88,8 @@ def _both(document: Document) -> tuple[IngesterSettings, RouterSettings]:
     import router.settings
 
     first, second = ingester.settings.from_document(document), router.settings.from_document(document)
-    told = {(each.line, each.text) for each in first.problems if each.missing is not None}
-    more = [each for each in second.problems if (each.line, each.text.partition(";")[0]) not in told]
+    told = {each.missing for each in first.problems}
+    more = [each for each in second.problems if each.missing is None or each.missing not in told]
     problems = first.problems + more + document.problems(BLOCKS)
     problems += [] if first.value is None else _ingester_file_problems(document, first.value)
     problems += [] if second.value is None else _ca_file_problems(document, *_buses_of(second.value))

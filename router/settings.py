@@ -6,6 +6,7 @@ Needs no SQL Server password: names come from `ingester.server_name` and `ingest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -353,8 +354,9 @@ def nameless(shared: Topology) -> list[Problem]:
     """The problem of a configuration whose topics have no name yet, because a variable is not set."""
     if (unset := shared.nameless) is None:
         return []
+    problem = Problem.unset(unset.line, "ingester.db_connection_string", unset)
     hint = "topic names need it: set it, or ingester.server_name and ingester.database"
-    return [Problem(unset.line, f"ingester.db_connection_string: {unset.complaint()}; {hint}")]
+    return [replace(problem, text=f"{problem.text}; {hint}")]
 
 
 def _sessionless(document: Document, shared: Topology, block: RouterBlock) -> list[Problem]:

@@ -16,7 +16,7 @@ from common.errors import ConfigurationError
 from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.settings import ServiceBusSettings
-from dstream.config import load_both, load_ingester, load_router, load_server, one_port_for_both
+from dstream.config import judge, load_both, load_ingester, load_router, load_server, one_port_for_both
 from ingester.lock_settings import AzureBlobLockSettings
 
 ROOT = Path(__file__).parents[3]
@@ -91,6 +91,8 @@ def test_an_unset_address_of_the_database_is_one_cause_and_one_line(tmp_path: Pa
     assert said.endswith("ingester.db_connection_string: environment variable NOT_SET is not set")
     [said] = problems(load_router, path, {})
     assert said.endswith("topic names need it: set it, or ingester.server_name and ingester.database")
+    [note] = judge(path.read_text(encoding="utf-8"), path, {})
+    assert note.startswith("the variable NOT_SET is not set in this process")
 
 
 def test_the_ingester_starts_without_the_routers_variable_and_the_router_without_the_ingesters() -> None:
