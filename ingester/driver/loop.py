@@ -216,7 +216,7 @@ class Loop:
             standing = self._pausing.standing(self._roster.tables[name], catalog_known=not unknown)
             self._roster.tables[name].rested = None
             if away or standing is not Standing.READ:
-                (self._gate.unread if away else self._gate.forget)(name)
+                self._gate.unread(name, away=away)
             self._stats.stands(name, standing)
             self._roster.put(name, self._roster.tables[name].unread(server_away=away))
 

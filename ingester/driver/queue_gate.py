@@ -70,9 +70,11 @@ class QueueGate:
         del self._waiting[table]
         return [table]
 
-    def unread(self, table: TableName) -> None:
-        """The server was away when `table` was due. If it was chosen it has not tried, and waits on."""
-        if table == self._chosen:
+    def unread(self, table: TableName, *, away: bool) -> None:
+        """`table` was due and is not read. While the server is away one that was chosen waits on, and else another ingester sends its changes."""
+        if not away:
+            self.forget(table)
+        elif table == self._chosen:
             self._waiting[table], self._chosen = None, None
 
     def forget(self, table: TableName) -> None:

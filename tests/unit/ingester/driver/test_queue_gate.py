@@ -134,12 +134,12 @@ def test_a_gate_does_not_open_because_the_server_was_away_when_a_table_was_to_tr
     gate.settled(result(PERSONS, Trouble.QUEUE))
     clock[0] = 5.0
     assert gate.chosen(away=False) == [PERSONS]
-    gate.unread(PERSONS)
+    gate.unread(PERSONS, away=True)
     for clock[0] in (10.0, 100.0):
         assert (gate.chosen(away=True), gate.shut) == ([], True)
     assert gate.chosen(away=False) == [PERSONS]
     gate.forget(PERSONS)
-    gate.unread(PERSONS)
+    gate.unread(PERSONS, away=True)
     clock[0] = 200.0
     assert (gate.chosen(away=False), gate.shut) == ([], False)
 
