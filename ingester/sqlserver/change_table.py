@@ -13,11 +13,10 @@ from ingester.source import CaptureInstance
 class Shape:
     """What shows that a capture instance is still the same one, and its columns as they were.
 
-    `object_id`: of the table that the columns' types were read from, whose `stamp` differs after any change of them. `source_id`: of the source
-    table, which may lose columns. `made_id`: of the change table, which another capture instance of the same name does not share.
+    `stamp`: of the table that the columns' types were read from; it differs after any change of them. `source_id`: of the source table, which may
+    lose columns. `made_id`: of the change table, which another capture instance of the same name does not share.
     """
 
-    object_id: int
     stamp: str | None
     source_id: int
     made_id: int

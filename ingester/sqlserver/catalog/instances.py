@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from common.names import TableName
@@ -53,7 +52,7 @@ def _instances(connection: Connection, *, by_function: bool, of: str | None) -> 
                 start=LogPosition.before(Lsn(bytes(start_lsn))),
                 columns=tuple(columns.get(object_id, ())),
                 has_command_id=command_id_length is not None and not by_function,
-                shape=_shape(object_id, source_id, stamps),
+                shape=Shape(stamps.get(object_id, stamps.get(source_id)), source_id, object_id),
                 types_known=object_id in stamps,
                 source=identity or "",
                 added=tuple(added.get(object_id, ())),
@@ -96,8 +95,3 @@ def _captured(
         *(name, sql_type, ordinal, bool(computed), length == -1, key, length, bool(gone)),
         declared=declared(sql_type, length, precision, scale),
     )
-
-
-def _shape(object_id: int, source_id: int, stamps: Mapping[int, str]) -> Shape:
-    seen = object_id if object_id in stamps else source_id
-    return Shape(seen, stamps.get(seen), source_id, object_id)

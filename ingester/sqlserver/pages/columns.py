@@ -41,7 +41,8 @@ class Columns:
     def question(self, instance: ChangeTable) -> Statement:
         """What shows whether the columns are still those of `instance`: for the end of a page."""
         text, shape = self._layouts.question(queries.AS_READ), instance.shape
-        ids = (None, None, None) if shape is None else (shape.object_id, shape.made_id, shape.source_id)
+        made, source = (None, None) if shape is None else (shape.made_id, shape.source_id)
+        ids = (made if instance.types_known else source, made, source)
         if instance.returned is None:
             return text, (*ids, instance.name)
         returned, of_it = queries.returned(instance, by_function=self._by_function)
