@@ -36,8 +36,6 @@ def as_returned(instance: ChangeTable, answer: Answer) -> ChangeTable:
     if errors := [(number, text or "") for *_, number, text in answer if number is not None]:
         number, text = next((each for each in errors if each[0] not in _OF_DESCRIBING), errors[0])
         raise meaning(number, text, f"{doing}: asking what {instance.name} returns")
-    if not instance.columns:
-        raise TransientError(f"{doing}: the catalog shows no column of capture instance {instance.name}")
     found = {name: kind for name, *kind, _, _ in answer}
     if missing := [column.name for column in instance.columns if column.name not in found]:
         raise TransientError(f"{doing}: capture instance {instance.name} no longer returns column {missing[0]!r}")
