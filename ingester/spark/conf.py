@@ -37,8 +37,8 @@ _MEMORY = ("spark.driver.memory", "spark.executor.memory")
 _SIZE = re.compile(r"\s*([0-9]{1,15})(?:([kmgt])b?|(b?))\s*", re.IGNORECASE)
 _MEGABYTES = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 """Of each unit. https://spark.apache.org/docs/latest/configuration.html (Application Properties)"""
-_LEAST_MB = 64
-"""No JVM of Spark's starts with less."""
+_LEAST_MB = 450
+"""Spark starts with no less: 300 MB are its own, and it wants half as much again."""
 RESULTS_PORT = "spark.dstream.results.port"
 """DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of bundles that still run."""
 KUBERNETES = "k8s://"
@@ -133,6 +133,7 @@ def spark_settings(
     if not sockets_fit(temporary):
         settings["spark.python.unix.domain.socket.enabled"] = "false"
     settings |= conf
+    settings |= {key: _for_java(settings[key]) for key in _MEMORY}
     if settings.get("spark.authenticate") == "true" and not _MAKES_SECRETS.match(master) and not _SECRETS & conf.keys():
         raise PermanentError(
             f"starting Spark with master {master!r}: tasks carry passwords, and the cluster has no secret to encrypt them with",
@@ -157,6 +158,15 @@ def refuse_wrong(conf: Mapping[str, str]) -> None:
         if size is None or int(size[1]) * _MEGABYTES[(size[2] or size[3]).lower()] < _LEAST_MB:
             told = f"ingester.spark.conf: {key} is {conf[key]!r}, which is no size of {_LEAST_MB} MB or more"
             raise ConfigurationError([told], hint="write a whole number with its unit, such as 512m or 2g")
+
+
+def _for_java(size: str) -> str:
+    """The same size as Java reads it too, which takes a number by itself for bytes and no unit of two letters: Spark's launcher puts the text
+    behind -Xmx as it is."""
+    found = _SIZE.fullmatch(size)
+    assert found is not None
+    number, unit, octets = found.groups()
+    return f"{int(number) // 1024}k" if octets else f"{number}{(unit or 'm').lower()}"
 
 
 def sockets_fit(temporary: Path) -> bool:

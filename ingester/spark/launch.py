@@ -31,7 +31,6 @@ that makes an archive has them."""
 _FOREIGN = re.compile(r"SPARK_|HADOOP_CONF_DIR$|YARN_CONF_DIR$|PYSPARK_SUBMIT_ARGS$")
 _FIRST = "slf4j-api-"
 """A jar that must come before those that bring classes of the same names, as Spark's launcher has it."""
-_MEMORY = re.compile(r"[0-9]+[kmgt]?b?", re.IGNORECASE)
 _OPENED = (
     *("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent", "util.concurrent.atomic"),
 )
@@ -58,7 +57,6 @@ def plain(master: str, conf: Mapping[str, str], environment: Mapping[str, str], 
     return (
         is_local(master)
         and not any(_LAUNCHERS.match(key) for key in conf)
-        and _MEMORY.fullmatch(conf.get("spark.driver.memory", "1g")) is not None
         and not any(_FOREIGN.match(name) and name not in _OURS for name in environment)
         and not set(FILES).intersection(files)
     )
@@ -74,9 +72,8 @@ def class_path(home: Path, jars: Iterable[str]) -> list[str]:
 
 def java_options(settings: Mapping[str, str], path: Sequence[str]) -> list[str]:
     """Everything before the name of the main class."""
-    memory = settings["spark.driver.memory"].lower().removesuffix("b")
     own = shlex.split(settings["spark.driver.extraJavaOptions"])
-    return ["-cp", ":".join(path), f"-Xmx{memory if memory[-1:].isalpha() else memory + 'm'}", *own, *_OPTIONS]
+    return ["-cp", ":".join(path), f"-Xmx{settings['spark.driver.memory']}", *own, *_OPTIONS]
 
 
 def argument_file(options: Iterable[str]) -> str:

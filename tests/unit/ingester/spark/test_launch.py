@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -39,7 +40,6 @@ def test_a_local_master_without_settings_of_the_launcher_is_plain() -> None:
         ("local[2]", {"spark.driver.extraJavaOptions": "-Xss1m"}, {}, []),
         ("local[2]", {"spark.driver.defaultJavaOptions": "-Xss1m"}, {}, []),
         ("local[2]", {"spark.driver.extraLibraryPath": "/lib"}, {}, []),
-        ("local[2]", {"spark.driver.memory": "half"}, {}, []),
         ("local[2]", {}, {"SPARK_SUBMIT_OPTS": "-Dx=y"}, []),
         ("local[2]", {}, {"SPARK_CONF_DIR": "/etc/spark"}, []),
         ("local[2]", {}, {"HADOOP_CONF_DIR": "/etc/hadoop"}, []),
@@ -59,10 +59,26 @@ def test_the_class_path_has_one_order_and_begins_with_the_jar_that_must_be_first
 
 
 @pytest.mark.parametrize(
-    ("given", "limit"), [("512m", "-Xmx512m"), ("2G", "-Xmx2g"), ("1gb", "-Xmx1g"), ("700", "-Xmx700m")]
+    ("given", "limit"),
+    [
+        ("512m", "-Xmx512m"),
+        ("2G", "-Xmx2g"),
+        ("1gb", "-Xmx1g"),
+        ("700", "-Xmx700m"),
+        ("536870912b", "-Xmx524288k"),
+    ],
 )
 def test_memory_is_read_as_spark_reads_it(given: str, limit: str) -> None:
     assert options(spark_driver_memory=given)[2] == limit
+
+
+@pytest.mark.parametrize("given", ["700", "1gb", "536870912B", " 600M "])
+def test_sparks_launcher_gets_memory_as_java_reads_it(given: str) -> None:
+    """It puts the text behind -Xmx as it is."""
+    settings = spark_settings(
+        "k8s://https://one", {"spark.driver.memory": given}, local_dir=Path("/s"), log4j=Path("/l")
+    )
+    assert re.fullmatch("[0-9]+[kmgt]", settings["spark.driver.memory"])
 
 
 def test_a_file_of_arguments_keeps_blanks_quotes_and_backslashes() -> None:
