@@ -75,13 +75,11 @@ def load_server(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterS
     return _settled(document, (first, second), [problem] if problem else [])
 
 
-def one_port_for_both(
-    path: str | Path, environ: Mapping[str, str], first: IngesterSettings, second: RouterSettings
-) -> str | None:
-    """Why `dstream server` would refuse these settings, which were loaded from the file; None if it would not. Raises ConfigurationError when
-    the file cannot be read."""
-    problem = _one_port(read(path, environ), first, second)
-    return None if problem is None else problem.text
+def one_port_for_both(first: IngesterSettings, second: RouterSettings) -> str | None:
+    """Why `dstream server` would refuse these settings; None if it would not."""
+    if first.health is None or second.health is None or not first.health.meets(second.health):
+        return None
+    return _one_port_text("ingester.health.port", "router.health.port", first.health.port)
 
 
 def _both(document: Document) -> tuple[IngesterSettings, RouterSettings]:
@@ -100,16 +98,18 @@ def _both(document: Document) -> tuple[IngesterSettings, RouterSettings]:
 
 def _one_port(document: Document, first: IngesterSettings, second: RouterSettings) -> Problem | None:
     one, other = document.block(*INGESTER), document.block(*ROUTER)
-    if one is None or other is None or first.health is None or second.health is None:
-        return None
-    if not first.health.meets(second.health):
+    if one is None or other is None or first.health is None or one_port_for_both(first, second) is None:
         return None
     line, line_of_other = (document.line(block, "health", "port") for block in (one, other))
-    text = (
-        f"{other.name}.health.port (line {line_of_other}) and {one.name}.health.port (line {line}) are both {first.health.port}: "
+    named, other_named = f"{one.name}.health.port (line {line})", f"{other.name}.health.port (line {line_of_other})"
+    return Problem(line_of_other, _one_port_text(named, other_named, first.health.port))
+
+
+def _one_port_text(of_ingester: str, of_router: str, port: int) -> str:
+    return (
+        f"{of_router} and {of_ingester} are both {port}: "
         "dstream server runs both stages on one machine, where each needs a port of its own"
     )
-    return Problem(line_of_other, text)
 
 
 class _Recorded(Mapping[str, str]):

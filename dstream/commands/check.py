@@ -46,7 +46,7 @@ def found_by(stage: Stage, config: Path) -> ByStage:
     modules = {name: imported(f"{name}.check") for name in settings}
     older = remarked(_older_blocks(config)) if "router" in settings else ()
     found = ((name, modules[name].findings(_with_matches(given, ingester))) for name, given in settings.items())
-    beside = [] if ingester is None or router is None else [("router", _beside_each_other(config, ingester, router))]
+    beside = [] if ingester is None or router is None else [("router", _beside_each_other(ingester, router))]
     return chain([("router", older)] if older else [], found, beside)
 
 
@@ -70,14 +70,11 @@ def _older_blocks(config: Path) -> list[Remark]:
         return []
 
 
-def _beside_each_other(config: Path, ingester: Any, router: Any) -> Iterator[Finding]:
-    """What keeps `dstream server` from running both; each stage alone may run. A file that has gone meanwhile has nothing."""
+def _beside_each_other(ingester: Any, router: Any) -> Iterator[Finding]:
+    """What keeps `dstream server` from running both; each stage alone may run."""
     from dstream.config import one_port_for_both
 
-    try:
-        text = one_port_for_both(config, os.environ, ingester, router)
-    except ConfigurationError:
-        return
+    text = one_port_for_both(ingester, router)
     if text is not None:
         hint = "give them different ports; nothing has to change where each stage is a service with an address of its own, as in pods"
         yield warn("health", text, hint, fix=BY_EDITING)
