@@ -11,11 +11,11 @@ from common.buses import bus_of
 from common.check import Finding, by_hand, failed, guarded, ok, remarked, warn
 from common.errors import DStreamError, PermanentError
 from common.observability.check_port import port_findings
+from ingester.blocks.locks import AzureBlobLockSettings
 from ingester.destination import destination_of
 from ingester.finding.judge import judge
 from ingester.finding.matches import matches
 from ingester.lock_backends import lock_keys, locks_of
-from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.spark.check import NOWHERE, written

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from common.clock import unix
 from common.names import TableName
+from ingester.blocks.locks import AzureBlobLockSettings, LocalLockSettings, SqlServerLockSettings
 from ingester.local.locks import LocalLocks
-from ingester.lock_settings import AzureBlobLockSettings, LocalLockSettings, SqlServerLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.sqlserver.connection import Connection

@@ -19,8 +19,8 @@ from common.names import TableName
 from common.observability.health_settings import HealthSettings
 from common.table_selection import TableSelection, is_pattern
 from common.topology import Table, Topology, selection_of, twice_listed
+from ingester.blocks.locks import LocksBlock
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
-from ingester.lock_settings import LocksBlock
 from ingester.shape.counted import uncountable
 from ingester.shape.settings import (
     ShapeOverride,

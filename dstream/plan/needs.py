@@ -16,7 +16,7 @@ from common.errors import ConfigurationError
 from common.names import Ordering, TableName
 from common.sqladdress import Identity, SqlAddress
 from common.table_selection import TablePattern, TableSelection
-from ingester.lock_settings import AzureBlobLockSettings
+from ingester.blocks.locks import AzureBlobLockSettings
 from ingester.settings import IngesterSettings
 from router.outputs.places import streams_by_output
 from router.outputs.registry import on_topics

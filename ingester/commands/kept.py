@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from common.errors import ConnectionLost, DStreamError
 from common.in_time import begun
 from common.names import TableName
+from ingester.blocks.locks import LocalLockSettings
 from ingester.commands.stores import LOCAL, Database, LocksSeen, connection_of, held_by, matches_on, on
 from ingester.lock_backends import locks_of
-from ingester.lock_settings import LocalLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 

@@ -14,11 +14,11 @@ from common.errors import DStreamError, PermanentError
 from common.in_time import begun
 from common.names import TRANSACTIONS, TableName
 from common.unread import Unread, read_or
+from ingester.blocks.locks import LocalLockSettings
 from ingester.capture_status import LogTimes, OffsetTimes
 from ingester.commands.kept import Kept
 from ingester.commands.stores import Database, LocksSeen, database, locks_seen
 from ingester.history.snapshot import Snapshot, SnapshotState
-from ingester.lock_settings import LocalLockSettings
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
 from ingester.operating.pauses import Pause

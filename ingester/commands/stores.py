@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from common.errors import ConfigurationError, DStreamError
 from common.in_time import in_time
 from common.names import TableName
+from ingester.blocks.locks import LocalLockSettings
 from ingester.finding.matches import matches
 from ingester.history.desk import SnapshotDesk
 from ingester.history.rows import Rows
 from ingester.lock_backends import lock_names, locks_of
-from ingester.lock_settings import LocalLockSettings
 from ingester.locks import Locks
 from ingester.operating.moving import Held
 from ingester.operating.offset_desk import OffsetDesk

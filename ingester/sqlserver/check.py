@@ -10,7 +10,7 @@ from common.check import Finding, Outcome, guarded, ok
 from common.errors import PermanentError
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from ingester.lock_settings import LocalLockSettings
+from ingester.blocks.locks import LocalLockSettings
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
 from ingester.shape.check import columns_read, judge_defaults, judge_shape

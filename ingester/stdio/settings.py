@@ -19,7 +19,7 @@ from common.config.bind import Document
 from common.config.durations import format_duration
 from common.config.values import Block, Problem, Value
 from common.names import TableName
-from ingester.lock_settings import LockSettings
+from ingester.blocks.locks import LockSettings
 from ingester.settings import IngesterSettings, PollIntervals, bound_as
 from ingester.stdio.document import Places, complaint, member, unusable
 

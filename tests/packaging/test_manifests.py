@@ -24,7 +24,7 @@ from dstream.config import load_ingester, load_router
 from dstream.demo.attached import target
 from emulators.servicebus.__main__ import _parser as servicebus_parser
 from emulators.sqlserver.__main__ import parse_arguments
-from ingester.lock_settings import AzureBlobLockSettings
+from ingester.blocks.locks import AzureBlobLockSettings
 from tests.azurite import server as azurite
 from tests.kubernetes.manifests.rendering import (
     COMPONENTS,

@@ -17,7 +17,7 @@ from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.settings import ServiceBusSettings
 from dstream.config import judge, load_both, load_ingester, load_router, load_server, one_port_for_both
-from ingester.lock_settings import AzureBlobLockSettings
+from ingester.blocks.locks import AzureBlobLockSettings
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "config"

@@ -15,7 +15,7 @@ from pydantic import SecretStr, ValidationError
 from common.config.bind import read
 from common.names import TRANSACTIONS, Origin, TableName
 from common.servicebus.settings import ServiceBusQueue
-from ingester.lock_settings import LocalLockSettings
+from ingester.blocks.locks import LocalLockSettings
 from ingester.settings import IngesterSettings, TablesOverrides, from_document
 
 ROOT = Path(__file__).parents[3]

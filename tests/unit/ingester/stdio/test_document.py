@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.names import TableName
-from ingester.lock_settings import AzureBlobLockSettings, LocalLockSettings
+from ingester.blocks.locks import AzureBlobLockSettings, LocalLockSettings
 from ingester.stdio.document import MOST_BYTES, parsed, read_document
 from ingester.stdio.settings import ProviderSettings, accepted_keys, settings_of
 from tests.unit.ingester.shape.test_settings import without_the_library
