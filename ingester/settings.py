@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from common.config.bind import Bound, Document, UnsetPolicy, bind
 from common.config.durations import Duration, PositiveDuration, between, format_duration, parse_duration
@@ -20,6 +19,7 @@ from common.observability.health_settings import HealthSettings
 from common.table_selection import TableSelection, is_pattern
 from common.topology import Table, Topology, selection_of, twice_listed
 from ingester.blocks.locks import LocksBlock
+from ingester.blocks.spark import SparkSettings
 from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.shape.counted import uncountable
 from ingester.shape.settings import (
@@ -31,13 +31,6 @@ from ingester.shape.settings import (
     shape_of,
 )
 from ingester.shape.table_shape import AS_CAPTURED, TableShape
-
-
-def _conf_value(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
 
 PollInterval = Annotated[PositiveDuration, between(timedelta(milliseconds=1), timedelta(days=7))]
 
@@ -81,52 +74,6 @@ class TablesOverrides(Settings):
 
     overrides: tuple[TableOverride, ...] = Field(
         default=(), description="May repeat. None, the default: every table has the defaults."
-    )
-
-
-_MOST_SLOTS = 1024
-_MASTER = re.compile(
-    r"local(\[(?P<slots>[1-9]\d*|\*)(,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
-    r"|spark://[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*|k8s://(https?://)?[^\s/]\S*|yarn"
-)
-
-
-def _master(text: str) -> str:
-    if (found := _MASTER.fullmatch(text)) is None:
-        raise ValueError(
-            "is not a Spark master: local[8] for this machine, spark://HOST:7077, k8s://https://HOST:PORT, or yarn"
-        )
-    if (slots := found["slots"]) not in (None, "*") and (len(slots) > 9 or int(slots) > _MOST_SLOTS):
-        raise ValueError(f"has more than {_MOST_SLOTS} slots; local[8] is enough for most databases")
-    return text
-
-
-class SparkSettings(Settings):
-    """The Spark job's own settings."""
-
-    master: Annotated[str, AfterValidator(_master)] = Field(
-        default="local[8]",
-        description=(
-            "Where the job runs: `local[n]` or a cluster's address. The default is 8 slots on any number of cores, because a slot mostly waits "
-            "for the database or the bus."
-        ),
-    )
-    slots: int | None = Field(
-        default=None,
-        ge=2,
-        le=_MOST_SLOTS,
-        description=(
-            "Tasks at a time, 2 to 1024. None, the default: as many as the present executors can run, checked every few seconds, and at "
-            "least 2; with `local[n]` that is n, with dynamic allocation twice as many. Set it below that to leave cores to others."
-        ),
-    )
-    conf: Mapping[str, Annotated[str, BeforeValidator(_conf_value)]] = Field(
-        default_factory=dict,
-        repr=False,
-        description=(
-            'Further Spark settings, `{ "spark.executor.memory" = "1g" }`, which override DStream\'s own. Their values are never shown. '
-            "Empty by default."
-        ),
     )
 
 

@@ -24,11 +24,11 @@ from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
 from common.observability.tracing import spans_of
 from common.side_topic import SideTopics
+from ingester.blocks.spark import RESULTS_PORT
 from ingester.executor import Early
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed, unsettled, untouched
-from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver
 from ingester.spark.reach import Reach
 from ingester.sqlserver.connection import Connection

@@ -21,7 +21,8 @@ from desk.configuring.hcl.document import Inner, Setting, shown, variables_named
 from desk.configuring.hcl.literals import NAME, Env
 from desk.configuring.hcl.original import Splice
 from desk.configuring.hcl.structure import Attribute, Block, Structure, structure
-from ingester.settings import IngesterSettings, SparkSettings
+from ingester.blocks.spark import SparkSettings
+from ingester.settings import IngesterSettings
 from ingester.shape.mask import Mask
 from router.settings import RouterBlock
 

@@ -10,11 +10,8 @@ from common.errors import PermanentError
 from ingester.spark.conf import (
     KUBERNETES,
     POD_IP,
-    RESULTS_PORT,
     is_local,
     local_dirs,
-    port,
-    refuse_wrong,
     spark_settings,
     unguarded,
 )
@@ -28,10 +25,7 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 def findings(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Nothing for a local Spark that can start. Raises ConfigurationError and PermanentError for what would end a start."""
-    for key in (RESULTS_PORT, "spark.driver.port", "spark.blockManager.port"):
-        port(conf, key)
-    refuse_wrong(conf)
+    """Nothing for a local Spark that can start. Raises PermanentError for what would end a start."""
     if is_local(master):
         return
     settings = spark_settings(master, conf, local_dir=NOWHERE, log4j=NOWHERE, environment=environment)

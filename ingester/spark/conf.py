@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from common.errors import ConfigurationError, PermanentError
+from common.errors import PermanentError
+from ingester.blocks.spark import MEMORY, RESULTS_PORT, SIZE
 from ingester.spark.forking import DAEMON
 
 _DEFAULTS = {
@@ -33,14 +34,6 @@ _DEFAULTS = {
     # Spark's default, and Azure's words for keys: their values appear neither in the UI nor in the event log.
     "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
 }
-_MEMORY = ("spark.driver.memory", "spark.executor.memory")
-_SIZE = re.compile(r"\s*([0-9]{1,15})(?:([kmgt])b?|(b?))\s*", re.IGNORECASE)
-_MEGABYTES = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
-"""Of each unit. https://spark.apache.org/docs/latest/configuration.html (Application Properties)"""
-_LEAST_MB = 450
-"""Spark starts with no less: 300 MB are its own, and it wants half as much again."""
-RESULTS_PORT = "spark.dstream.results.port"
-"""DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of bundles that still run."""
 KUBERNETES = "k8s://"
 POD_IP = "POD_IP"
 _POD = {
@@ -118,9 +111,8 @@ def spark_settings(
     """Everything that Spark is configured with. `temporary`: for what Java writes elsewhere than in `local_dir`. `environment`: where a pod's
     address and name are found, as POD_IP and POD_NAME.
 
-    Raises ConfigurationError as `refuse_wrong`, and PermanentError when secrets would travel unencrypted and `conf` does not allow it.
+    Raises PermanentError when secrets would travel unencrypted and `conf` does not allow it.
     """
-    refuse_wrong(conf)
     settings = _DEFAULTS | (_LOCAL if is_local(master) else GUARDED) | _in_cluster(master, conf, environment)
     options = f"{_JVM_OPTIONS} {_SMALL_HEAP}" if is_local(master) else _JVM_OPTIONS
     settings |= {
@@ -133,7 +125,7 @@ def spark_settings(
     if not sockets_fit(temporary):
         settings["spark.python.unix.domain.socket.enabled"] = "false"
     settings |= conf
-    settings |= {key: _for_java(settings[key]) for key in _MEMORY}
+    settings |= {key: _for_java(settings[key]) for key in MEMORY}
     if settings.get("spark.authenticate") == "true" and not _MAKES_SECRETS.match(master) and not _SECRETS & conf.keys():
         raise PermanentError(
             f"starting Spark with master {master!r}: tasks carry passwords, and the cluster has no secret to encrypt them with",
@@ -143,27 +135,10 @@ def spark_settings(
     return settings
 
 
-def refuse_wrong(conf: Mapping[str, str]) -> None:
-    """Raises ConfigurationError for what Spark would pass over, or end a start for in words of its own: names without `spark.`, and sizes of memory
-    that are none."""
-    problems = [
-        f"ingester.spark.conf: {key!r} is no setting of Spark's" for key in conf if not key.startswith("spark.")
-    ]
-    if problems:
-        raise ConfigurationError(problems, hint="their names begin with spark., as in spark.executor.memory")
-    for key in _MEMORY:
-        if key not in conf:
-            continue
-        size = _SIZE.fullmatch(conf[key])
-        if size is None or int(size[1]) * _MEGABYTES[(size[2] or size[3]).lower()] < _LEAST_MB:
-            told = f"ingester.spark.conf: {key} is {conf[key]!r}, which is no size of {_LEAST_MB} MB or more"
-            raise ConfigurationError([told], hint="write a whole number with its unit, such as 512m or 2g")
-
-
 def _for_java(size: str) -> str:
     """The same size as Java reads it too, which takes a number by itself for bytes and no unit of two letters: Spark's launcher puts the text
     behind -Xmx as it is."""
-    found = _SIZE.fullmatch(size)
+    found = SIZE.fullmatch(size)
     assert found is not None
     number, unit, octets = found.groups()
     return f"{int(number) // 1024}k" if octets else f"{number}{(unit or 'm').lower()}"
@@ -198,16 +173,8 @@ def local_dirs(settings: Mapping[str, str], environment: Mapping[str, str]) -> l
 
 
 def results_port(conf: Mapping[str, str]) -> int:
-    """The port in `conf`; 0 for any free one. Raises ConfigurationError for text that is not a port."""
-    return port(conf, RESULTS_PORT)
-
-
-def port(conf: Mapping[str, str], key: str) -> int:
-    given = conf.get(key, "0")
-    if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > 65535:
-        told = f"ingester.spark.conf: {key} is {given!r}"
-        raise ConfigurationError([told], hint="set it to a port, 1 to 65535, or remove it")
-    return int(given)
+    """The port in `conf`; 0 for any free one."""
+    return int(conf.get(RESULTS_PORT, "0"))
 
 
 def unguarded(master: str, settings: Mapping[str, str]) -> list[str]:

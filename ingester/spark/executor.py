@@ -23,10 +23,10 @@ from pyspark.errors import PySparkException
 from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import within
 from common.periodic import repeat
+from ingester.blocks.spark import RESULTS_PORT
 from ingester.executor import Begins, Early
 from ingester.slices import Slice, SliceResult, WorkerLost
 from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
-from ingester.spark.conf import RESULTS_PORT
 from ingester.spark.driver_line import Driver, DriverLine
 from ingester.spark.health import NO_EXECUTOR, Answers, ExecutorHealth
 from ingester.spark.jobs import Jobs

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dstream.config import load_ingester
-from ingester.spark.conf import RESULTS_PORT, spark_settings
+from ingester.blocks.spark import RESULTS_PORT
+from ingester.spark.conf import spark_settings
 from tests.kubernetes.manifests.rendering import FOLDER, containers, kubectl, only, parsed, rendered, templates
 from tests.kubernetes.spark.overlay import COMPONENT, configuration, written
 

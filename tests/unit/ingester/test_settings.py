@@ -104,9 +104,11 @@ def test_names_may_be_set_outright(tmp_path: Path) -> None:
 
 
 def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
-    settings = load(tmp_path, source('spark {\nmaster = "local[2]"\nconf = { "spark.a" = 1, b = true, c = "x" }\n}'))
+    settings = load(
+        tmp_path, source('spark {\nmaster = "local[2]"\nconf = { "spark.a" = 1, "spark.b" = true, "spark.c" = "x" }\n}')
+    )
     assert settings.spark.master == "local[2]"
-    assert settings.spark.conf == {"spark.a": "1", "b": "true", "c": "x"}
+    assert settings.spark.conf == {"spark.a": "1", "spark.b": "true", "spark.c": "x"}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,13 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ('spark = "local"', 13, "is a block"),
         ("on_gap {\n}", 13, "is a setting"),
         ('spark {\nconf = "x"\n}', 14, "must be a map"),
-        ('spark {\nconf = { a = ["x"] }\n}', 14, "must be text"),
+        ('spark {\nconf = { "spark.a" = ["x"] }\n}', 14, "must be text"),
+        ('spark {\nconf = {\n"driver.memory" = "2g"\n}\n}', 15, "conf.driver.memory is no setting of Spark's"),
+        ('spark {\nconf = {\n"spark.driver.memory" = 2\n}\n}', 15, "spark.driver.memory is no size of 450 MB"),
+        ('spark {\nconf = {\n"spark.driver.memory" = "449m"\n}\n}', 15, "is no size of 450 MB or more"),
+        ('spark {\nconf = {\n"spark.executor.memory" = "2gigs"\n}\n}', 15, "a whole number with its unit"),
+        ('spark {\nconf = {\n"spark.dstream.results.port" = "x"\n}\n}', 15, "results.port is no port"),
+        ('spark {\nconf = {\n"spark.driver.port" = 99999\n}\n}', 15, "spark.driver.port is no port"),
         ('tables = ["B"]', 13, "given twice (first on line 12)"),
         ('poll_interval_defaults {\npoll_interval = "-5s"\n}', 14, "must be more than zero"),
         ('poll_interval_defaults {\npoll_interval = "3m"\n}', 13, "longer than its max_poll_interval"),

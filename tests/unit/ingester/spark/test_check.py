@@ -37,13 +37,6 @@ def test_a_cluster_that_is_set_up_is_ok(master: str, conf: Mapping[str, str]) ->
     [
         ("spark://m:7077", {}, Outcome.FAIL, "spark.authenticate.secret"),
         ("k8s://https://api", {}, Outcome.FAIL, "spark.kubernetes.container.image"),
-        ("spark://m:7077", {**SECRET, "spark.dstream.results.port": "x"}, Outcome.FAIL, "spark.dstream.results.port"),
-        ("local[2]", {"driver.memory": "2g"}, Outcome.FAIL, "'driver.memory' is no setting of Spark's"),
-        ("local[2]", {"spark.driver.memory": "2"}, Outcome.FAIL, "spark.driver.memory is '2', which is no size"),
-        ("local[2]", {"spark.driver.memory": "449m"}, Outcome.FAIL, "'449m', which is no size of 450 MB or more"),
-        ("local[2]", {"spark.executor.memory": "2gigs"}, Outcome.FAIL, "a whole number with its unit"),
-        ("local[2]", {"spark.dstream.results.port": "x"}, Outcome.FAIL, "spark.dstream.results.port"),
-        ("spark://m:7077", {**SECRET, "spark.driver.port": "99999"}, Outcome.FAIL, "spark.driver.port"),
         ("spark://m:7077", {"spark.authenticate": "false"}, Outcome.WARN, "spark.authenticate"),
         ("spark://m:7077", {**SECRET, "spark.driver.host": "localhost"}, Outcome.WARN, "spark.driver.host"),
         ("spark://m:7077", {**SECRET, "spark.speculation": "true"}, Outcome.WARN, "spark.speculation"),
