@@ -140,8 +140,9 @@ class Schedule:
 
     def put(self, table: TableName, outcome: TableOutcome, now: float) -> None:
         """Schedule `table` again after a look at it."""
-        interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
-        self._intervals[table] = interval
+        begins_to_fail = outcome is TableOutcome.FAILED and table not in self._backing_off
+        last = 0.0 if begins_to_fail else self._intervals[table]  # how long it has rested says nothing about a failure
+        self._intervals[table] = interval = next_interval(self._rhythms[table], last, outcome)
         (self._changing.add if outcome in _LIVELY else self._changing.discard)(table)
         (self._backing_off.discard if outcome in _WELL else self._backing_off.add)(table)
         if outcome is TableOutcome.IDLE and not self._changing:

@@ -87,6 +87,23 @@ def test_tables_that_failed_together_come_back_spread_out() -> None:
     assert schedule.take(10) == [PERSONS]
 
 
+def test_a_table_that_has_rested_is_tried_again_soon_after_a_failure_and_then_ever_more_rarely() -> None:
+    schedule = Schedule(lambda: 0.0)
+    schedule.add(PERSONS, Rhythm(5, 600), now=0)
+    now = 0.0
+    for _ in range(9):
+        assert schedule.take(now) == [PERSONS]
+        schedule.put(PERSONS, TableOutcome.IDLE, now)
+        now = schedule.next_due() or 0.0
+    rests = []
+    for _ in range(4):
+        assert schedule.take(now) == [PERSONS]
+        schedule.put(PERSONS, TableOutcome.FAILED, now)
+        before, now = now, schedule.next_due() or 0.0
+        rests.append(now - before)
+    assert rests == [5, 10, 20, 40]
+
+
 def test_a_table_handed_out_is_not_due_until_it_comes_back() -> None:
     schedule = Schedule(lambda: 0.0)
     schedule.add(PERSONS, RHYTHM, now=0)
