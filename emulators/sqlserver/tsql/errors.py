@@ -276,6 +276,28 @@ def ungrouped(column: str, number: int) -> SqlError:
     return SqlError(number, text, 16)
 
 
+_UNLESS = "unless it is in a subquery contained in a HAVING clause or a select list, and the column being aggregated is an outer reference"
+_MISPLACED = {
+    130: "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.",
+    144: "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
+    147: f"An aggregate may not appear in the WHERE clause {_UNLESS}.",
+    157: "An aggregate may not appear in the set list of an UPDATE statement.",
+    1015: f"An aggregate cannot appear in an ON clause {_UNLESS}.",
+}
+
+
+def misplaced_aggregate(number: int) -> SqlError:
+    return SqlError(number, _MISPLACED[number], 15)
+
+
+def misplaced_window(*, within: bool) -> SqlError:
+    """`within`: an aggregate or another window function."""
+    if within:
+        text = "Windowed functions cannot be used in the context of another windowed function or aggregate."
+        return SqlError(4109, text, 15)
+    return SqlError(4108, "Windowed functions can only appear in the SELECT or ORDER BY clauses.", 15)
+
+
 def too_many_items(most: int) -> SqlError:
     text = f"The number of elements in the select list exceeds the maximum allowed number of {most} elements."
     return SqlError(1056, text, 15)

@@ -56,19 +56,36 @@ class Aggregates(Relations):
         arguments = list(node.expressions)
         if len(arguments) != 1:
             raise errors.argument_count(name.lower(), 1)
-        argument, distinct = arguments[0], ""
-        grouped, self.grouped = self.grouped, None
+        if self.no_aggregate:
+            raise errors.misplaced_aggregate(self.no_aggregate)
+        argument, distinct, over = arguments[0], "", self.over
+        grouped, self.grouped = (self.grouped, self.grouped) if over else (self.grouped, None)
+        self.over, self.no_aggregate = "", 0 if over else 130
         try:
             if isinstance(argument, exp.Distinct):
                 argument, distinct = argument.expressions[0], "DISTINCT "
             if isinstance(argument, exp.Star):
                 if not name.startswith("COUNT"):
                     raise errors.syntax("*")
-                return Expr(f"count(*){self.over}", INT if name == "COUNT" else BIGINT, False)
+                return Expr(f"count(*){over}", INT if name == "COUNT" else BIGINT, False)
             value = self.expression(argument, scope)
         finally:
-            self.grouped = grouped
+            self.grouped, self.over, self.no_aggregate = grouped, over, 0
         return self._aggregated(name, distinct, value)
+
+    def group(self, group: exp.Expr, scope: Scope) -> str:
+        """The SQL of a GROUP BY list. Raises 144, 164, 50001."""
+        if any(value for part, value in group.args.items() if part != "expressions") or any(
+            isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions
+        ):
+            raise errors.unsupported("ROLLUP, CUBE and GROUPING SETS")
+        if any(isinstance(item, exp.Literal) for item in group.expressions):
+            text = "Each GROUP BY expression must contain at least one column that is not an outer reference."
+            raise SqlError(164, text, 15)
+        self.no_aggregate = 144
+        found = ", ".join(self.collated(self.expression(item, scope)) for item in group.expressions)
+        self.no_aggregate = 0
+        return found
 
     def within_group(self, node: exp.WithinGroup, scope: Scope) -> Expr:
         call = node.this
@@ -142,6 +159,8 @@ class Aggregates(Relations):
         return self.call(("average", kind), divided, [total, count], kind)
 
     def window(self, node: exp.Window, scope: Scope) -> Expr:
+        if self.no_aggregate:
+            raise errors.misplaced_window(within=self.no_aggregate == 130)
         call = node.this
         name = call.name.upper() if isinstance(call, exp.Anonymous) else ""
         if name not in _WINDOW_FUNCTIONS and name not in AGGREGATES:

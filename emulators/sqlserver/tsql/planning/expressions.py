@@ -62,6 +62,8 @@ class Expressions:
         """By the SQL of a call: it and those in its first argument, the inner one first, and the SQL of all their arguments."""
         self.ungrouped = 8120
         """The error for other columns in the clause that is being lowered."""
+        self.no_aggregate = 0
+        """The error for aggregates in the clause that is being lowered; 0 where they may stand."""
 
     # Implemented where queries and predicates are lowered.
     def scalar_subquery(self, node: exp.Expr, scope: Scope) -> Expr:

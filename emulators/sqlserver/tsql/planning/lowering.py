@@ -89,7 +89,7 @@ def lower_rows(
         raise errors.syntax("FROM")
     scope, (prefix, source) = lowering.opened(node, None)
     if lowering.grouped is not None or node.args.get("distinct"):
-        raise errors.unsupported("an aggregate in UPDATE or DELETE")
+        raise errors.misplaced_aggregate(157)
     relation = _target(scope, target, names.fold) if has_from else scope.relations[0]
     if relation is None or relation.source is None or not (relation.source.storage or relation.base):
         if relation is not None and relation.source is not None and relation.source.view.startswith(ELSEWHERE):

@@ -69,6 +69,13 @@ class Queries(Applying):
     # -- SELECT
 
     def select(self, node: exp.Select, parent: Scope | None) -> Lowered:
+        outside, self.no_aggregate = self.no_aggregate, 0
+        try:
+            return self._select(node, parent)
+        finally:
+            self.no_aggregate = outside
+
+    def _select(self, node: exp.Select, parent: Scope | None) -> Lowered:
         sent, self.sent = self.sent, False
         scope, head = self.opened(node, parent)
         distinct = node.args.get("distinct")
@@ -142,10 +149,10 @@ class Queries(Applying):
         source = self.sources(node, scope)
         where = node.args.get("where")
         if where is not None:
-            source += f" WHERE {self.where(where.this, scope)}"
+            source += f" WHERE {self.where(where.this, scope, 147)}"
         group = node.args.get("group")
         if group is not None:
-            source += f" GROUP BY {self._group(group, scope)}"
+            source += f" GROUP BY {self.group(group, scope)}"
         having = node.args.get("having")
         if group is not None or having is not None or aggregated(node):
             self.grouped = scope.grouped = list(group.expressions) if group is not None else []
@@ -157,13 +164,15 @@ class Queries(Applying):
                 self.ungrouped = 8120
         return scope, (prefix, source)
 
-    def where(self, node: exp.Expr, scope: Scope) -> str:
+    def where(self, node: exp.Expr, scope: Scope, no_aggregate: int) -> str:
+        """`no_aggregate`: the error for an aggregate in it."""
         grouped, self.grouped = self.grouped, None
+        before, self.no_aggregate = self.no_aggregate, no_aggregate
         try:
             extra = [self.condition(bound, scope) for bound in bounds.implied(node)]
             return " AND ".join([*extra, self.condition(node, scope)])
         finally:
-            self.grouped = grouped
+            self.grouped, self.no_aggregate = grouped, before
 
     def items(self, node: exp.Select, scope: Scope) -> list[Output]:
         outputs: list[Output] = []
@@ -203,16 +212,6 @@ class Queries(Applying):
 
     def _renamed(self, outputs: Sequence[Output]) -> list[Output]:
         return [Output(o.name, o.expr.read_as(f"c{i}")) for i, o in enumerate(outputs)]
-
-    def _group(self, group: exp.Expr, scope: Scope) -> str:
-        if any(value for part, value in group.args.items() if part != "expressions") or any(
-            isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions
-        ):
-            raise errors.unsupported("ROLLUP, CUBE and GROUPING SETS")
-        if any(isinstance(item, exp.Literal) for item in group.expressions):
-            text = "Each GROUP BY expression must contain at least one column that is not an outer reference."
-            raise SqlError(164, text, 15)
-        return ", ".join(self.collated(self.expression(item, scope)) for item in group.expressions)
 
     # -- ORDER BY, TOP, OFFSET
 

@@ -56,7 +56,7 @@ class Relations(Predicates):
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
         raise NotImplementedError
 
-    def where(self, node: exp.Expr, scope: Scope) -> str:
+    def where(self, node: exp.Expr, scope: Scope, no_aggregate: int) -> str:
         raise NotImplementedError
 
     def apply(self, node: exp.Lateral, scope: Scope) -> str:
@@ -128,7 +128,7 @@ class Relations(Predicates):
             if side or kind == "INNER":
                 raise errors.syntax("JOIN")
             return f" JOIN {sql}"
-        return f" {side + ' ' if side else ''}JOIN {sql} ON {self.where(condition, scope)}"
+        return f" {side + ' ' if side else ''}JOIN {sql} ON {self.where(condition, scope, 1015)}"
 
     def _relation(self, node: exp.Expr, scope: Scope) -> str:
         if isinstance(node, exp.Subquery | exp.Values):

@@ -105,6 +105,7 @@ ITEMS: Mapping[int, str] = {
     96: "A server that is not there: 7202",
     97: "A common table expression that reads itself needs UNION ALL: 252",
     98: "sys.dm_exec_describe_first_result_set: what the columns of a SELECT are",
+    99: "Aggregates and windows where none may stand: 130, 144, 147, 157, 1015, 4108, 4109",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

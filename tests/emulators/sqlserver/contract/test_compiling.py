@@ -1,4 +1,4 @@
-"""Items 93 to 97: what else is found wrong when a batch is compiled, and how its variables live."""
+"""Items 93 to 97 and 99: what else is found wrong when a batch is compiled, and how its variables live."""
 
 from __future__ import annotations
 
@@ -143,3 +143,46 @@ def test_a_common_table_expression_that_reads_itself_without_union_all(table: Da
     assert table.error("WITH t AS (SELECT a FROM t) SELECT a FROM t").number == 252
     assert table.error("WITH t AS (SELECT a FROM dbo.t UNION SELECT a FROM t) SELECT a FROM t").number == 252
     assert table.column("WITH t AS (SELECT a FROM dbo.t) SELECT a FROM t ORDER BY a") == [1, 1, 2]
+
+
+@item(99, "documented")
+@pytest.mark.parametrize(
+    ("sql", "number"),
+    [
+        ("SELECT a FROM dbo.t WHERE SUM(b) > 1", 147),
+        ("DELETE FROM dbo.t WHERE MAX(b) = 4", 147),
+        ("SELECT COUNT(SUM(a)) FROM dbo.t", 130),
+        ("SELECT MAX(a) FROM dbo.t GROUP BY COUNT(*)", 144),
+        ("UPDATE dbo.t SET b = MAX(a)", 157),
+        ("SELECT u.a FROM dbo.t AS u JOIN dbo.t AS v ON MAX(u.a) = v.a", 1015),
+        ("SELECT a FROM dbo.t WHERE SUM(b) OVER () > 1", 4108),
+        ("SELECT SUM(COUNT(*) OVER ()) FROM dbo.t", 4109),
+    ],
+)
+def test_an_aggregate_stands_where_rows_are_put_together(table: Database, sql: str, number: int) -> None:
+    """Not where they are chosen, changed or joined, and not in another aggregate.
+
+    Source: Microsoft, "Database engine events and errors", 130, 144, 147, 157, 1015, 4108, 4109.
+    """
+    assert table.error(sql).number == number
+    assert table.value("SELECT SUM(b) FROM dbo.t") == 9
+
+
+@item(99, "documented")
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT a FROM dbo.t WHERE b = (SELECT MAX(b) FROM dbo.t)", [(2,)]),
+        ("SELECT a, SUM(COUNT(*)) OVER () AS n FROM dbo.t GROUP BY a ORDER BY a", [(1, 3), (2, 3)]),
+        ("SELECT (SELECT COUNT(*) FROM dbo.t AS v WHERE v.a = u.a) AS n FROM dbo.t AS u WHERE u.b > 2", [(2,), (1,)]),
+        ("SELECT a FROM dbo.t GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM dbo.t WHERE a > 0)", [(1,), (2,)]),
+    ],
+    ids=range(4),
+)
+def test_a_query_inside_has_aggregates_of_its_own(table: Database, sql: str, rows: list[tuple[int, ...]]) -> None:
+    """And a window adds up groups.
+
+    Source: Microsoft, "Aggregate functions (Transact-SQL)"; "SELECT - OVER clause (Transact-SQL)".
+    """
+    found = table.rows(sql)
+    assert found == rows if "ORDER" in sql else sorted(found) == sorted(rows)
