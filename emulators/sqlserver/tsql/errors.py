@@ -333,6 +333,17 @@ def missing_parameter(procedure: str, parameter: str) -> SqlError:
     return SqlError(201, text, 16, 4, procedure)
 
 
+def missing_value(parameters: str, statement: str, name: str) -> SqlError:
+    text = (
+        f"The parameterized query '({parameters}){statement}' expects the parameter '{name}', which was not supplied."
+    )
+    return SqlError(8178, text, 16)
+
+
+def not_unicode(parameter: str) -> SqlError:
+    return SqlError(214, f"Procedure expects parameter '{parameter}' of type 'ntext/nchar/nvarchar'.", 16, 2)
+
+
 def too_many_arguments(procedure: str) -> SqlError:
     text = f"Procedure or function {procedure} has too many arguments specified."
     return SqlError(8144, text, 16, 2, procedure)

@@ -180,11 +180,12 @@ class Procedures:
         """Its status is @@ERROR as the text leaves it: 0, or what its last statement failed with."""
         if not given or given[0].value is None:
             raise errors.missing_parameter("sp_executesql", "@statement")
-        text = str(given[0].value[1] or "")
-        declared = _declared(str(given[1].value[1] or "") if len(given) > 1 and given[1].value is not None else "")
+        text, declared = _unicode(given[0], "@statement"), _declared(_unicode(given[1], "@params") if given[1:] else "")
         variables: dict[str, Typed] = {name: (kind, None) for name, kind in declared.items()}
         outputs: dict[str, str] = {}
         for index, argument in enumerate(given[2:]):
+            if not argument.name and index >= len(declared):
+                raise errors.too_many_arguments("sp_executesql")
             name = argument.name.lower() or list(declared)[index]
             if name not in declared:
                 raise errors.not_a_parameter(name, "sp_executesql")
@@ -193,6 +194,11 @@ class Procedures:
                 variables[name] = (declared[name], None if value is None else converter(kind, declared[name])(value))
             if argument.variable:
                 outputs[name] = argument.variable
+        if declared and len(given) - 2 < len(declared):
+            found = {argument.name.lower() or name for argument, name in zip(given[2:], declared, strict=False)}
+            raise errors.missing_value(
+                _unicode(given[1], "@params"), text, next(name for name in declared if name not in found)
+            )
         self.session.last_error = 0
         yield from self._nested(self._run_prepared if declared else self._run_text, text, variables, outputs)
         yield ReturnStatus(self.session.last_error)
@@ -238,6 +244,15 @@ def _outputs(spec: ProcedureSpec, given: Sequence[_Given]) -> dict[str, str]:
             raise SqlError(8162, text, 16, 2)
         targets[name] = argument.variable
     return targets
+
+
+def _unicode(argument: _Given, parameter: str) -> str:
+    """A text that sp_executesql gets. Raises 214."""
+    if argument.value is None or (value := argument.value[1]) is None:
+        return ""
+    if not isinstance(value, str) or argument.value[0].name not in ("nvarchar", "nchar", "ntext", "sysname"):
+        raise errors.not_unicode(parameter)
+    return value
 
 
 @lru_cache(maxsize=1024)
