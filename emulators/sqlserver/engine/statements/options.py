@@ -5,6 +5,7 @@ Source: https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from emulators.sqlserver.results import Event, SqlError, StatementDone
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import statements as st
 
+_WHOLE = re.compile(r"-?\d+")
 _HARMLESS = frozenset(
     (
         "ANSI_DEFAULTS",
@@ -69,6 +71,8 @@ def _changed(session: StatementSession, settings: SessionSettings, statement: st
             raise errors.syntax(statement.value)
         return replace(settings, **{_SWITCHES[option]: value == "ON"})  # type: ignore[arg-type]  # all three are bool
     if option == "LOCK_TIMEOUT":
+        if not _WHOLE.fullmatch(value):
+            raise errors.syntax(statement.value)
         return replace(settings, lock_timeout=int(value))
     if option == "ISOLATION":
         return replace(settings, isolation=value)

@@ -30,7 +30,7 @@ def type_from_text(text: str, default_length: int = 30) -> SqlType:
 
 
 def _cast_call(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-    if len(arguments) < 2:
+    if len(arguments) < 2 or arguments[0] is None:  # a type alone
         raise errors.syntax(")")
     value = lowering.expression(arguments[0], scope)
     target = type_from_text(arguments[1].name)

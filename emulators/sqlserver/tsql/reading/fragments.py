@@ -6,10 +6,11 @@ lowered statement; a lifted literal is a variable whose name no batch can write.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from emulators.sqlserver.results import Value
+from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.errors import syntax
 from emulators.sqlserver.tsql.reading.tokens import (
@@ -77,7 +78,11 @@ def _amount(text: str) -> str:
 def number(text: str) -> tuple[SqlType, Value]:
     """int where it fits, else numeric with the digits written; with an exponent, float."""
     if "e" in text or "E" in text:
-        return SqlType("float"), float(text)
+        if math.isinf(found := float(text)):
+            raise SqlError(
+                168, f"The floating point value '{text}' is out of the range of computer representation (8 bytes).", 15
+            )
+        return SqlType("float"), found
     whole, point, part = text.partition(".")
     if not point and int(whole) <= RANGES["int"][1]:
         return _INT, int(whole)

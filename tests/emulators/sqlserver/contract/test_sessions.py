@@ -283,6 +283,9 @@ def test_an_abandoned_result_does_not_harm_the_next_query(database: Database) ->
         ("INSERT INTO dbo.parent VALUES (1)", 2627, 14, "Violation of PRIMARY KEY constraint 'PK_parent'."),
         ("INSERT INTO dbo.child VALUES (NULL)", 515, 16, "Cannot insert the value NULL into column 'n'"),
         ("SELECT 1 / 0", 8134, 16, "Divide by zero error encountered."),
+        ("SELECT 1e400", 168, 15, "The floating point value '1e400' is out of the range of computer representation"),
+        ("SET LOCK_TIMEOUT SOON", 102, 15, "Incorrect syntax near 'SOON'."),
+        ("SELECT CONVERT(int)", 102, 15, "Incorrect syntax near ')'."),
         (
             "SELECT CAST('x' AS int)",
             245,
@@ -292,7 +295,22 @@ def test_an_abandoned_result_does_not_harm_the_next_query(database: Database) ->
         ("EXEC dbo.nothing", 2812, 16, "Could not find stored procedure 'dbo.nothing'."),
         ("RAISERROR(N'said %d', 16, 3, 7)", 50000, 16, "said 7"),
     ],
-    ids=["208", "207", "156", "156 no columns", "102", "2627", "515", "8134", "245", "2812", "50000"],
+    ids=[
+        "208",
+        "207",
+        "156",
+        "156 no columns",
+        "102",
+        "2627",
+        "515",
+        "8134",
+        "168",
+        "102 option",
+        "102 type",
+        "245",
+        "2812",
+        "50000",
+    ],
 )
 def test_an_error_has_its_number_severity_and_text(
     database: Database, sql: str, number: int, severity: int, text: str
