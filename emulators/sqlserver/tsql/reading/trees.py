@@ -82,13 +82,20 @@ class _Plain(TSQL):
 
 
 _dialect = _Plain()
+_NOT_LESS = {("!", TokenType.LT): TokenType.GTE, ("!", TokenType.GT): TokenType.LTE}
 _MOST_ITEMS = 4096
 """https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server (columns per SELECT statement)"""
 
 
 def _tokens(text: str) -> list[Token]:
-    """With 0x as the empty binary constant, and not as a name."""
+    """With 0x as the empty binary constant, and not as a name, and with !< and !>."""
     tokens = _dialect.tokenize(text)
+    if "!<" in text or "!>" in text:
+        for at in reversed(range(len(tokens) - 1)):
+            found = _NOT_LESS.get((text[tokens[at].start : tokens[at].end + 1], tokens[at + 1].token_type))
+            if found is not None and tokens[at].end + 1 == tokens[at + 1].start:
+                first = tokens[at]
+                tokens[at : at + 2] = [Token(found, "", first.line, first.col, first.start, tokens[at + 1].end)]
     if "0x" in text or "0X" in text:
         for at, token in enumerate(tokens):
             if token.token_type == TokenType.IDENTIFIER and text[token.start : token.end + 1] in ("0x", "0X"):

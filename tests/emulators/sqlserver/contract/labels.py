@@ -107,6 +107,7 @@ ITEMS: Mapping[int, str] = {
     98: "sys.dm_exec_describe_first_result_set: what the columns of a SELECT are",
     99: "Aggregates and windows where none may stand: 130, 144, 147, 157, 1015, 4108, 4109",
     100: "sp_executesql: arguments that it misses or does not know: 214, 8144, 8178",
+    101: "Not less and not greater: !< and !>",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

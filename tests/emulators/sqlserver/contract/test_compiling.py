@@ -1,4 +1,4 @@
-"""Items 93 to 97, 99 and 100: what else is found wrong when a batch is compiled, and how its variables live."""
+"""Items 93 to 97 and 99 to 101: what else is found wrong when a batch is compiled, and how its variables live."""
 
 from __future__ import annotations
 
@@ -207,3 +207,15 @@ def test_sp_executesql_is_given_what_its_text_declares(table: Database, argument
     """
     assert table.error(f"EXEC sp_executesql {arguments}").number == number
     assert table.value("SELECT COUNT(*) FROM dbo.t") == 3
+
+
+@item(101, "documented")
+def test_not_less_and_not_greater(table: Database) -> None:
+    """As conditions, in expressions and in checks.
+
+    Source: Microsoft, "!< (Not Less Than) (Transact-SQL)", "!> (Not Greater Than) (Transact-SQL)".
+    """
+    assert table.column("SELECT b FROM dbo.t WHERE b !< 3 ORDER BY b") == [3, 4]
+    assert table.column("SELECT CASE WHEN b!>3 THEN 'x' ELSE '!>' END AS v FROM dbo.t ORDER BY b") == ["x", "x", "!>"]
+    table.run("ALTER TABLE dbo.t ADD CONSTRAINT ck CHECK (a !> 5)")
+    assert table.error("INSERT INTO dbo.t VALUES (6, 0)").number == 547
