@@ -173,7 +173,7 @@ class SessionNames:
         found = built_in(schema.lower(), name.lower(), arguments)
         if found is not None:
             return found
-        if (database.fold(schema), database.fold(name)) == (database.fold("sys"), database.fold("fn_helpcollations")):
+        if schema.lower() in ("dbo", "sys") and database.fold(name) == database.fold("fn_helpcollations"):
             return HELP_COLLATIONS
         if (schema.lower(), name.lower()) == ("sys", "dm_db_log_stats"):
             return log_stats(self.session)

@@ -63,6 +63,9 @@ _PROCEDURES = _names(
     "sp_cursoroption sp_cursorclose sp_cursor_list sp_describe_cursor sp_prepexecrpc "
     "sp_msforeachtable sp_msforeachdb sp_tables_rowset sp_columns_rowset sp_indexes_rowset sp_primary_keys_rowset "
     "sp_help sp_helptext sp_helpindex sp_helpconstraint sp_helpdb sp_helpfile sp_helpfilegroup sp_helplogins "
+    "sp_helplanguage sp_helpsort sp_helptrigger sp_helpextendedproc sp_helpntgroup sp_helpremotelogin sp_helplinkedsrvlogin "
+    "sp_helpdevice sp_helpdbfixedrole sp_helpfulltextcatalogs sp_validname sp_getbindtoken sp_bindsession sp_dbcmptlevel "
+    "sp_fulltext_database sp_fulltext_catalog sp_fulltext_table sp_fulltext_column sp_fulltext_service sp_flush_log sp_addumpdevice "
     "sp_helprole sp_helprolemember sp_helprotect sp_helpserver sp_helpsrvrole sp_helpsrvrolemember sp_helpstats sp_helpuser "
     "sp_who sp_who2 sp_lock sp_depends sp_spaceused sp_monitor sp_dboption sp_serveroption sp_addmessage sp_altermessage "
     "sp_dropmessage sp_addextendedproperty sp_updateextendedproperty sp_dropextendedproperty sp_set_session_context "
@@ -85,7 +88,8 @@ _PROCEDURES = _names(
 _FUNCTIONS = _names(
     "fn_dblog fn_dump_dblog fn_get_audit_file fn_get_sql fn_my_permissions fn_servershareddrives "
     "fn_trace_gettable fn_virtualfilestats fn_xe_file_target_read_file fn_builtin_permissions "
-    "fn_stmt_sql_handle_from_sql_stmt"
+    "fn_stmt_sql_handle_from_sql_stmt fn_trace_getinfo fn_trace_geteventinfo fn_trace_getfilterinfo fn_virtualservernodes "
+    "fn_validate_plan_guide fn_db_backup_file_snapshots fn_translate_permissions fn_check_object_signatures"
 )
 _SCALAR_FUNCTIONS = _names(
     "fn_getcurrentprincipal fn_hadr_backup_is_preferred_replica fn_hadr_distributed_ag_database_replica "

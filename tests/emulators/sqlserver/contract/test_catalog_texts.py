@@ -144,6 +144,18 @@ def test_arguments_of_a_table_function_may_be_defaults(database: Database) -> No
 
 
 @item(86, "documented")
+def test_table_functions_of_the_system_need_no_schema(database: Database) -> None:
+    """Where their page calls them so.
+
+    Source: Microsoft, "sys.fn_helpcollations (Transact-SQL)", examples; "sys.fn_listextendedproperty (Transact-SQL)", examples.
+    """
+    for name in ("fn_helpcollations", "sys.fn_helpcollations"):
+        assert database.column(f"SELECT name FROM {name}() WHERE name = N'Latin1_General_BIN2'") == [
+            "Latin1_General_BIN2"
+        ]
+
+
+@item(86, "documented")
 def test_a_window_function_needs_its_window(table: Database) -> None:
     """10753, and 195 only for what no server has.
 
@@ -184,6 +196,13 @@ def test_a_pattern_of_the_catalog_procedures_has_brackets_and_no_escape(database
         ("SELECT FILEPROPERTY(N'nowhere', N'SpaceUsed')", "FILEPROPERTY"),
         ("EXEC sp_help N'dbo.t'", "sp_help"),
         ("EXEC sp_who", "sp_who"),
+        ("EXEC sp_helptrigger N'dbo.t'", "sp_helptrigger"),
+        ("EXEC sp_helplanguage", "sp_helplanguage"),
+        ("EXEC sp_helpsort", "sp_helpsort"),
+        ("EXEC sp_validname N'x'", "sp_validname"),
+        ("SELECT DATABASEPROPERTY(N'master', N'IsReadOnly')", "DATABASEPROPERTY"),
+        ("SELECT traceid FROM sys.fn_trace_getinfo(0)", "fn_trace_getinfo"),
+        ("SELECT NodeName FROM sys.fn_virtualservernodes()", "fn_virtualservernodes"),
         ("DECLARE c CURSOR LOCAL FOR SELECT n FROM dbo.t", "CURSOR"),
         ("SELECT session_id FROM sys.dm_tran_session_transactions", "sys.dm_tran_session_transactions"),
         ("DECLARE @v sql_variant", "sql_variant"),
