@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
@@ -79,6 +82,34 @@ def test_it_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
         program.send_signal(number)
         _, errors = program.communicate(timeout=60)
     assert (program.returncode, errors) == (0, "")
+
+
+def test_each_address_is_announced_by_what_it_is_for(tmp_path: Path) -> None:
+    """An administration client speaks HTTPS to the port of its connection string, a client AMQP."""
+    authority = tmp_path / "ca.pem"
+    encrypted = ["--tls", "--tls-ca-out", str(authority), "--tls-port", "0", "--https-port", "0"]
+    command = [sys.executable, "-m", "emulators.servicebus", *OPTIONS, *encrypted]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        facts = json.loads(program.stdout.readline())
+        administration = facts["administration_connection_string"]
+        with ServiceBusAdministrationClient.from_connection_string(
+            administration, connection_verify=str(authority)
+        ) as admin:
+            admin.create_queue("made")
+        with (
+            ServiceBusClient.from_connection_string(facts["connection_string"], keep_alive=0) as client,
+            client.get_queue_sender("made") as sender,
+        ):
+            sender.send_messages(ServiceBusMessage("hello"))
+        for name in ("amqp_address", "secure_amqp_address", "management_endpoint", "secure_management_endpoint"):
+            address = urlsplit(facts[name] if "//" in facts[name] else f"//{facts[name]}")
+            with socket.create_connection((address.hostname or "", address.port or 0), timeout=60):
+                pass
+        program.send_signal(signal.SIGTERM)
+        _, errors = program.communicate(timeout=60)
+    assert (program.returncode, errors) == (0, "")
+    assert len({facts[name] for name in facts if name.endswith(("address", "endpoint"))}) == 4
 
 
 @pytest.mark.parametrize(
