@@ -97,6 +97,16 @@ def test_pages_that_code_names_exist() -> None:
     assert [found for text in texts for found in re.findall(r"\bSPEC \d+", text)] == []
 
 
+def test_tests_that_pages_name_exist() -> None:
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py") if ".cache" not in path.parts
+    ]
+    known = {name for text in texts for name in re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE)}
+    named = {name for page in PAGES for name in re.findall(r"[`:](test_\w+)`", page.read_text(encoding="utf-8"))}
+    assert len(named) > 15
+    assert sorted(named - known) == []
+
+
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
 def test_a_decision_is_dated_and_has_a_status(path: Path) -> None:
     head = path.read_text(encoding="utf-8").split("\n\n")[:3]
