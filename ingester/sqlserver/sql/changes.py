@@ -1,7 +1,6 @@
 """The T-SQL, one named text a question. Values travel as parameters; names are quoted as QUOTENAME does, never pasted.
 
-Every text is read under READ COMMITTED, without hints: a dirty read of a change table could show rows of a scan that
-rolls back.
+Every text is read under READ COMMITTED: a dirty read of a change table could show rows of a scan that rolls back.
 """
 
 from __future__ import annotations
