@@ -29,8 +29,9 @@ How a column's value looks in a message. The tables below were made by a program
 (`python -m tests.contracts.source.values_page docs/values.md`): it writes the literals into a table under CDC on the
 [emulator](emulators/README.md) and reads them as the ingester does; a test holds them equal.
 
-Nothing is rounded, shifted or guessed. Values are read [as they are stored](decisions/0049-values-as-stored.md) where
-the driver would shorten them.
+Nothing is rounded, shifted or guessed. Values are read [as they are stored](decisions/0049-values-as-stored.md), or as
+the driver has them where it is exact. The server still converts two kinds: decimals to digits, and text that is not
+UTF-16 already (`char`, `varchar`, `text`, `ntext`, `xml`) to UTF-16.
 
 """
 
