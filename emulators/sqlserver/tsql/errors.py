@@ -290,6 +290,19 @@ def misplaced_aggregate(number: int) -> SqlError:
     return SqlError(number, _MISPLACED[number], 15)
 
 
+def no_number_of_rows(*, skipped: bool) -> SqlError:
+    if skipped:
+        return SqlError(10743, "The number of rows provided for a OFFSET clause must be an integer.", 15)
+    text = "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer."
+    return SqlError(1060, text, 15)
+
+
+def negative_rows(*, skipped: bool) -> SqlError:
+    if skipped:
+        return SqlError(10742, "The offset specified in a OFFSET clause may not be negative.", 15)
+    return SqlError(127, "A TOP N or FETCH rowcount value may not be negative.", 15)
+
+
 def misplaced_window(*, within: bool) -> SqlError:
     """`within`: an aggregate or another window function."""
     if within:

@@ -221,6 +221,20 @@ def _frame(spec: exp.Expr) -> str:
     return f"{kind} BETWEEN {ends[0]} AND {ends[1]}"
 
 
+def refuse_constants(order: Sequence[exp.Expr]) -> None:
+    """Of the terms of ORDER BY whole numbers are positions. Raises 408 for other constants."""
+    for position, item in enumerate(order, 1):
+        node = item.this
+        text = isinstance(node, exp.National) or (isinstance(node, exp.Literal) and not node.name.isdigit())
+        if text or (isinstance(node, exp.Literal) and node.is_string) or _is_negative(node):
+            said = f"A constant expression was encountered in the ORDER BY list, position {position}."
+            raise SqlError(408, said, 15)
+
+
+def _is_negative(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
+
+
 def aggregated(node: exp.Select) -> bool:
     """Whether an aggregate stands in the select list, HAVING or ORDER BY, not in a subquery or a window."""
     pending: list[exp.Expr] = [*node.expressions]

@@ -15,13 +15,14 @@ from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.planning import bounds, postponed
-from emulators.sqlserver.tsql.planning.aggregates import aggregated
+from emulators.sqlserver.tsql.planning.aggregates import aggregated, refuse_constants
 from emulators.sqlserver.tsql.planning.apply import Applying
 from emulators.sqlserver.tsql.planning.function_calls import is_word
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.relations import ROW, Lowered
 from emulators.sqlserver.tsql.planning.scopes import Output, Relation, Scope, readable
 from emulators.sqlserver.tsql.reading.trees import spelled
+from emulators.sqlserver.tsql.values.calls import number_of_rows
 from emulators.sqlserver.tsql.values.types import collation, family
 
 _SELECT_PARTS = frozenset(
@@ -224,6 +225,7 @@ class Queries(Applying):
         order = node.args.get("order")
         if order is None:
             return []
+        refuse_constants(order.expressions)
         self.grouped, self.ungrouped = scope.grouped, 8127
         try:
             return [
@@ -261,16 +263,17 @@ class Queries(Applying):
         if offset is not None and node.args.get("order") is None:
             raise errors.syntax("OFFSET")
         sql = f" LIMIT {self.count(count, scope)}" if count is not None else " LIMIT -1"
-        return sql + (f" OFFSET {self.count(offset.expression, scope)}" if offset is not None else "")
+        return sql + (f" OFFSET {self.count(offset.expression, scope, skipped=True)}" if offset is not None else "")
 
-    def count(self, node: exp.Expr, scope: Scope) -> str:
+    def count(self, node: exp.Expr, scope: Scope, *, skipped: bool = False) -> str:
         while isinstance(node, exp.Paren):
             node = node.this
         expr = self.expression(node, Scope())
         if family(expr.type) != "int":
-            text = "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer."
-            raise SqlError(1060, text, 15)
-        return expr.sql
+            raise errors.no_number_of_rows(skipped=skipped)
+        if isinstance(expr.constant, int) and expr.constant >= 0:
+            return expr.sql
+        return self.call(("number of rows", skipped), lambda: number_of_rows(skipped), [expr], expr.type).sql
 
     # -- set operators and subqueries
 

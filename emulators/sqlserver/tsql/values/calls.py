@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from decimal import Decimal
 
 from emulators.sqlserver.results import SqlError, Value
-from emulators.sqlserver.tsql.errors import arithmetic_overflow, scalar_subquery
+from emulators.sqlserver.tsql.errors import arithmetic_overflow, negative_rows, no_number_of_rows, scalar_subquery
 from emulators.sqlserver.tsql.values.conversions.numbers import EXACT
 
 Call = Callable[..., Value]
@@ -132,6 +132,19 @@ def checked_whole(name: str, low: int, high: int) -> Call:
             return None
         if not isinstance(value, int) or not low <= value <= high:
             raise arithmetic_overflow(name)
+        return value
+
+    return run
+
+
+def number_of_rows(skipped: bool) -> Call:
+    """The check of what TOP and FETCH give, or OFFSET (`skipped`)."""
+
+    def run(value: Value) -> Value:
+        if value is None:
+            raise no_number_of_rows(skipped=skipped)
+        if isinstance(value, int) and value < 0:
+            raise negative_rows(skipped=skipped)
         return value
 
     return run

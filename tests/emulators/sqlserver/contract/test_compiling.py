@@ -1,4 +1,4 @@
-"""Items 93 to 97 and 99 to 101: what else is found wrong when a batch is compiled, and how its variables live."""
+"""Items 93 to 97 and 99 to 102: what else is found wrong when a batch is compiled, and how its variables live."""
 
 from __future__ import annotations
 
@@ -219,3 +219,31 @@ def test_not_less_and_not_greater(table: Database) -> None:
     assert table.column("SELECT CASE WHEN b!>3 THEN 'x' ELSE '!>' END AS v FROM dbo.t ORDER BY b") == ["x", "x", "!>"]
     table.run("ALTER TABLE dbo.t ADD CONSTRAINT ck CHECK (a !> 5)")
     assert table.error("INSERT INTO dbo.t VALUES (6, 0)").number == 547
+
+
+@item(102, "documented")
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("SELECT TOP (-1) b FROM dbo.t", 127),
+        ("DECLARE @n int = -1; SELECT TOP (@n) b FROM dbo.t", 127),
+        ("DECLARE @n int; SELECT TOP (@n) b FROM dbo.t", 1060),
+        ("SELECT b FROM dbo.t ORDER BY b OFFSET -1 ROWS", 10742),
+        ("DECLARE @n bigint = -1; SELECT b FROM dbo.t ORDER BY b OFFSET @n ROWS", 10742),
+        ("DECLARE @n int; SELECT b FROM dbo.t ORDER BY b OFFSET @n ROWS FETCH NEXT 1 ROWS ONLY", 10743),
+        ("SELECT b FROM dbo.t ORDER BY -1", 408),
+        ("SELECT b FROM dbo.t ORDER BY b, 'x'", 408),
+    ],
+)
+def test_a_number_of_rows_is_a_number_and_not_below_zero(table: Database, query: str, number: int) -> None:
+    """No query takes it for all rows; a constant in ORDER BY is a position.
+
+    Source: Microsoft, "TOP (Transact-SQL)"; "SELECT - ORDER BY clause (Transact-SQL)"; "Database engine events and errors", 127,
+    408, 1060, 10742, 10743.
+    """
+    assert table.error(query).number == number
+    assert table.column("DECLARE @n int = 1; SELECT TOP (@n) b FROM dbo.t ORDER BY b") == [2]
+    assert table.column(
+        "DECLARE @n int = 1; SELECT b FROM dbo.t ORDER BY b OFFSET @n ROWS FETCH NEXT @n ROWS ONLY"
+    ) == [3]
+    assert table.column("SELECT TOP (0) b FROM dbo.t") == []
