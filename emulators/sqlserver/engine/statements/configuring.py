@@ -34,12 +34,19 @@ def procedures(session: StatementSession) -> dict[str, ProcedureSpec]:
             return
         _require_settings(session)
         option = configuration.find(str(name))
-        before = configuration.put(option, int(str(value)))
+        before = configuration.put(option, _whole(value))
         text = f"Configuration option '{option.name}' changed from {before} to {value!s}. Run the RECONFIGURE statement to install."
         # of severity 10, which reaches a client as 0: "Database Engine error severities" on learn.microsoft.com
         yield Info(15457, text, 0, 1, "sp_configure")
 
     return {"sys.sp_configure": ProcedureSpec(("@configname", "@configvalue"), (), run)}
+
+
+def _whole(value: Value) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise SqlError(8114, "Error converting data type nvarchar to int.", 16, 5, "sp_configure") from None
 
 
 def reconfigure(session: StatementSession, statement: st.Reconfigure) -> Iterator[Event]:

@@ -60,3 +60,7 @@ def test_setting_takes_a_permission_of_the_server(client: Client, engine: SqlEng
     assert bob.error("RECONFIGURE")[0] == 15247
     client.run("ALTER SERVER ROLE serveradmin ADD MEMBER bob")
     bob.run("EXEC sp_configure 'max text repl size', 1 RECONFIGURE")
+
+
+def test_a_value_that_is_no_number(client: Client) -> None:
+    assert client.error(f"EXEC sp_configure '{OPTION}', 'much'")[0] == 8114
