@@ -94,6 +94,8 @@ def lower_rows(
     if relation is None or relation.source is None or not (relation.source.storage or relation.base):
         if relation is not None and relation.source is not None and relation.source.view.startswith(ELSEWHERE):
             raise Elsewhere(relation.source.database)
+        if relation is not None and relation.source is None:
+            raise errors.unsupported("a change of rows through a view or a derived table")
         found = names.source(tuple(target))
         if found is None or not has_from:
             raise errors.invalid_object(".".join(target))

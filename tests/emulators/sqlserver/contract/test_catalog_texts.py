@@ -221,3 +221,28 @@ def test_what_is_not_there_is_refused_by_its_name(table: Database, sql: str, nam
     error = table.error(sql)
     assert error.number == 50001
     assert name in error.text
+
+
+@item(88, "documented")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO dbo.w VALUES (1, 'a')",
+        "UPDATE dbo.w SET v = 'b'",
+        "UPDATE x SET v = 'b' FROM dbo.w AS x",
+        "DELETE FROM dbo.w",
+        "DELETE x FROM dbo.w AS x",
+    ],
+)
+def test_a_change_through_a_view_is_refused_by_its_name(table: Database, sql: str) -> None:
+    """And not as one of a table that is not there.
+
+    Source: Microsoft, "CREATE VIEW (Transact-SQL)", updatable views.
+    """
+    table.run("EXEC (N'CREATE VIEW dbo.w AS SELECT n, v FROM dbo.t')")
+    if table.server.real:
+        table.run(sql)
+        return
+    error = table.error(sql)
+    assert error.number == 50001
+    assert "through a view" in error.text
