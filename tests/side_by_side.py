@@ -52,7 +52,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         (f"{_UNIT}/ingester", f"{_UNIT}/router"),
         _in(_PIPELINE, "demo", "first_slices", "low_latency"),
         _in(_FAULTS, "ingester_kills", "router_soak", "snapshots", "throttled"),
-        _in(_PIPELINE, "packs", "reload", "secrets", "server"),
+        _in(_PIPELINE, "packs", "secrets", "server"),
         _in(_FAULTS, "executors", "machines"),
         _in(_BUS, "new_tables", "router", "workers"),
         _in(_PIPELINE, "hot_table", "identity", "oversize"),
@@ -73,12 +73,12 @@ SUITES: Mapping[str, Sequence[Part]] = {
         ("tests/outputs",),
     ),
     "desk": (
-        _in(_PIPELINE, "configuring", "pause", "tracing"),
+        _in(_PIPELINE, "configuring", "pause", "reload", "tracing"),
         (f"{_CONSOLE}/page",),
         _in(_FAULTS, "dead_letters", "takeover_kills"),
         (_CONSOLE,),
         ("tests/contracts/browsing", "tests/contracts/dead_letters", "tests/contracts/operating"),
-        _in(_BUS, "takeover"),
+        (*_in(_BUS, "takeover"), f"{_UNIT}/desk"),
     ),
     "emulators": (
         _CONTRACTS,
