@@ -52,8 +52,14 @@ _LEFTOVERS = 64
 """How many entries a line may have beyond twice the waiting tables before it is rebuilt."""
 _PHASES = 3600.0
 """Seconds, many intervals: where the common times of an ingester's idle tables lie among those of other ingesters is left to chance."""
-_WAITED = 0.2
-"""Seconds after which tables that rest are looked at together with others."""
+_WAITED = 0.5
+"""Seconds after which tables that rest are looked at although others are soon due or are being read."""
+_HURRIED = 0.3
+"""Seconds that a table counts as having waited when it is made due: something is known of it."""
+_LONG = 1.0
+"""Seconds after which as many of them are looked at then as at other times."""
+_PART = 3
+"""Until then about this part of as many: a server that is busy answers one question after the other."""
 _TOGETHER = 1000
 """Of tables that rest at most so many are looked at together: the first change in a long while is behind no more of them."""
 _PASS_SECONDS = 0.05
@@ -169,19 +175,21 @@ class Schedule:
         """The tables that are due, longest due first, and with them those that are due within the next `ahead` seconds.
 
         None while no table is due: looking at some of them early saves requests, and nothing is looked at late for it. Of the tables that rest
-        at most so many. Unless one of them has waited for long, none together with others, and none just before others are due.
+        at most so many. Unless one of them has waited, none together with others, none while others are read, and none just before others
+        are due.
         """
         taken = self._lively.take(now + ahead) if self._lively.first() <= now else []
-        if self._resting.first() <= (now - _WAITED if taken or self._soon(now) else now):
-            taken += self._resting.take(now + ahead, most if self._changing else _TOGETHER)
+        waited, busy = now - self._resting.first(), self._busy(now)
+        if waited >= (_WAITED if busy else 0.0):
+            taken += self._resting.take(now + ahead, self._portion(most, waited, busy=busy))
         for table in taken:
             self._looked[table] = now
         return taken
 
     def hurry(self, table: TableName, now: float) -> None:
-        """`table` is due at once, unless it is out. One that is due already keeps its turn."""
+        """`table` is due at once, unless it is out; if it rests, ahead of others that rest. One that is due already keeps its turn."""
         if table in self._waiting and self._due_at[table] > now:
-            self._push(table, now)
+            self._push(table, now if table in self._changing else now - _HURRIED)
 
     def hurry_all(self, now: float) -> None:
         """Every table is due at once, except those that are out, and those that wait because a look failed or another ingester has them."""
@@ -214,7 +222,7 @@ class Schedule:
 
     def wait(self, now: float, *, most: float) -> float:
         """Seconds until `take` may have a table, at most `most`."""
-        resting = self._resting.first() + (_WAITED if self._soon(now) else 0.0)
+        resting = self._resting.first() + (_WAITED if self._busy(now) else 0.0)
         return min(most, max(0.0, min(self._lively.first(), resting) - now))
 
     def quiet(self, tables: Iterable[TableName], now: float) -> float:
@@ -226,9 +234,15 @@ class Schedule:
             return 0.0
         return self._lively.first() - now
 
-    def _soon(self, now: float) -> bool:
-        """Whether a table that changes is due before a pass over tables that rest would be over."""
-        return self._lively.first() - now < _PASS_SECONDS
+    def _portion(self, most: int | None, waited: float, *, busy: bool) -> int | None:
+        """At most so many of the tables that rest, of which one has `waited` so many seconds."""
+        if not self._changing:
+            return _TOGETHER
+        return most if most is None or waited >= _LONG or not busy else max(1, most // _PART)
+
+    def _busy(self, now: float) -> bool:
+        """Whether a table that changes is read, or is due before a pass over tables that rest would be over."""
+        return self.quiet((), now) < _PASS_SECONDS
 
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
