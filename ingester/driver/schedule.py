@@ -53,8 +53,9 @@ _LEFTOVERS = 64
 _PHASES = 3600.0
 """Seconds, many intervals: where the common times of an ingester's idle tables lie among those of other ingesters is left to chance."""
 _WAITED = 0.5
-"""Seconds after which tables that rest are looked at although others are soon due or are being read."""
-_HURRIED = 0.3
+"""Seconds, or a poll interval if that is less, after which tables that rest are looked at although others are soon due or are being read. One
+that is read for longer than that holds up nobody."""
+_HURRIED = 0.45
 """Seconds that a table counts as having waited when it is made due: something is known of it."""
 _LONG = 1.0
 """Seconds after which as many of them are looked at then as at other times."""
@@ -105,6 +106,10 @@ class _Line:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else math.inf
 
+    def head(self) -> TableName | None:
+        """The table that is due next."""
+        return None if self.first() == math.inf else self._due[0][2]
+
     def take(self, until: float, most: int | None = None) -> list[TableName]:
         """At most so many of those that are due until then."""
         taken: list[TableName] = []
@@ -134,6 +139,8 @@ class Schedule:
         self._looked: dict[TableName, float] = {}
         """When each table that is out was taken."""
         self._backing_off: set[TableName] = set()
+        self._failing: set[TableName] = set()
+        """Those among them whose last look failed."""
         self._due_at: dict[TableName, float] = {}
         self._order = 0
         self._phase: float | None = None
@@ -146,11 +153,12 @@ class Schedule:
 
     def put(self, table: TableName, outcome: TableOutcome, now: float) -> None:
         """Schedule `table` again after a look at it."""
-        begins_to_fail = outcome is TableOutcome.FAILED and table not in self._backing_off
+        begins_to_fail = outcome is TableOutcome.FAILED and table not in self._failing
         last = 0.0 if begins_to_fail else self._intervals[table]  # how long it has rested says nothing about a failure
         self._intervals[table] = interval = next_interval(self._rhythms[table], last, outcome)
         (self._changing.add if outcome in _LIVELY else self._changing.discard)(table)
         (self._backing_off.discard if outcome in _WELL else self._backing_off.add)(table)
+        (self._failing.add if outcome is TableOutcome.FAILED else self._failing.discard)(table)
         if outcome is TableOutcome.IDLE and not self._changing:
             self._looked.pop(table, None)
             self._push(table, self._in_step(now + interval, interval))
@@ -179,11 +187,12 @@ class Schedule:
         are due.
         """
         taken = self._lively.take(now + ahead) if self._lively.first() <= now else []
+        self._looked.update(dict.fromkeys(taken, now))
         waited, busy = now - self._resting.first(), self._busy(now)
-        if waited >= (_WAITED if busy else 0.0):
-            taken += self._resting.take(now + ahead, self._portion(most, waited, busy=busy))
-        for table in taken:
-            self._looked[table] = now
+        if waited >= (self._patience() if busy else 0.0):
+            resting = self._resting.take(now + ahead, self._portion(most, waited, busy=busy))
+            self._looked.update(dict.fromkeys(resting, now))
+            taken += resting
         return taken
 
     def hurry(self, table: TableName, now: float) -> None:
@@ -209,6 +218,7 @@ class Schedule:
         self._looked.pop(table, None)
         self._changing.discard(table)
         self._backing_off.discard(table)
+        self._failing.discard(table)
         return self._waiting.pop(table, None) is not None
 
     def out(self) -> frozenset[TableName]:
@@ -222,7 +232,7 @@ class Schedule:
 
     def wait(self, now: float, *, most: float) -> float:
         """Seconds until `take` may have a table, at most `most`."""
-        resting = self._resting.first() + (_WAITED if self._busy(now) else 0.0)
+        resting = self._resting.first() + (self._patience() if self._busy(now) else 0.0)
         return min(most, max(0.0, min(self._lively.first(), resting) - now))
 
     def quiet(self, tables: Iterable[TableName], now: float) -> float:
@@ -240,9 +250,16 @@ class Schedule:
             return _TOGETHER
         return most if most is None or waited >= _LONG or not busy else max(1, most // _PART)
 
+    def _patience(self) -> float:
+        """How long the table that rests and is due next waits for others."""
+        table = self._resting.head()
+        return 0.0 if table is None else min(_WAITED, self._rhythms[table].poll_interval)
+
     def _busy(self, now: float) -> bool:
-        """Whether a table that changes is read, or is due before a pass over tables that rest would be over."""
-        return self.quiet((), now) < _PASS_SECONDS
+        """Whether a table that changes is read, and not for long, or is due before a pass over tables that rest would be over."""
+        return self._lively.first() - now < _PASS_SECONDS or any(
+            now - since < _WAITED and table in self._changing for table, since in self._looked.items()
+        )
 
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
@@ -270,4 +287,5 @@ class Portion:
             self._trips.append(took)
             return
         each = max(took - min(self._trips), _LEAST_SECONDS) / tables
-        self.size = max(_FEWEST, min(int(_PASS_SECONDS / each), _GROWTH * tables))
+        most = max(self.size, _GROWTH * tables)  # a pass over a part takes nothing from what larger ones have shown
+        self.size = max(_FEWEST, min(int(_PASS_SECONDS / each), most))

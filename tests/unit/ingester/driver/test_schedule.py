@@ -95,6 +95,9 @@ def test_a_table_that_has_rested_is_tried_again_soon_after_a_failure_and_then_ev
         assert schedule.take(now) == [PERSONS]
         schedule.put(PERSONS, TableOutcome.IDLE, now)
         now = schedule.next_due() or 0.0
+    schedule.take(now)
+    schedule.put(PERSONS, TableOutcome.LOCKED, now)
+    now = schedule.next_due() or 0.0
     rests = []
     for _ in range(4):
         assert schedule.take(now) == [PERSONS]
@@ -257,6 +260,27 @@ def test_tables_that_rest_have_their_turn_however_soon_another_is_always_due() -
     assert now == pytest.approx(4.9 + 0.5, abs=0.02)
 
 
+def test_a_table_that_is_read_for_long_holds_up_nobody() -> None:
+    """Its slice may hang, or have a backlog."""
+    schedule, idle = busy_beside_idle(1)
+    assert schedule.take(5.0) == [PERSONS]
+    assert schedule.take(5.4) == idle
+    schedule.put(idle[0], TableOutcome.IDLE, now=5.5)
+    schedule.hurry(idle[0], 5.6)
+    assert (schedule.wait(5.6, most=1.0), schedule.take(5.6)) == (0.0, idle)
+
+
+def test_a_table_that_rests_waits_no_longer_than_its_poll_interval_for_others() -> None:
+    schedule, idle = busy_beside_idle(1)
+    schedule.pace(idle[0], Rhythm(0.1, 0.2), 0.0)
+    assert schedule.take(0.0) == idle
+    schedule.put(idle[0], TableOutcome.IDLE, now=4.85)
+    assert schedule.take(5.0) == [PERSONS]
+    assert schedule.wait(5.0, most=1) == pytest.approx(0.05)
+    assert schedule.take(5.04) == []
+    assert schedule.take(5.06) == idle
+
+
 def test_beside_a_table_that_is_due_or_read_few_others_are_looked_at_until_they_have_waited_for_long() -> None:
     """A server that answers one question at a time would let the change wait."""
     schedule, idle = busy_beside_idle(12)
@@ -275,8 +299,8 @@ def test_a_table_that_rests_and_is_made_due_waits_less_beside_one_that_is_read()
     schedule.put(idle[1], TableOutcome.IDLE, now=0.0)
     assert schedule.take(5.0, most=3) == [PERSONS]
     schedule.hurry(idle[1], 5.0)
-    assert schedule.take(5.19, most=3) == []
-    assert schedule.take(5.21, most=3) == [idle[1]]
+    assert schedule.take(5.04, most=3) == []
+    assert schedule.take(5.06, most=3) == [idle[1]]
 
 
 def test_without_tables_that_change_all_are_looked_at_together() -> None:
@@ -309,6 +333,15 @@ def test_one_quick_pass_over_few_tables_makes_none_over_all_of_them() -> None:
     now = 0.0
     portion = Portion(lambda: SteadyTime(now))
     for tables, seconds, size in ((45, 0.03, 75), (75, 0.06, 62), (62, 0.0001, 124)):
+        with portion.of(tables):
+            now += seconds
+        assert portion.size == size
+
+
+def test_a_pass_over_a_part_takes_nothing_from_what_larger_ones_have_shown() -> None:
+    now = 0.0
+    portion = Portion(lambda: SteadyTime(now))
+    for tables, seconds, size in ((1000, 0.05, 1000), (333, 0.01, 1000), (111, 0.004, 1000), (111, 0.1, 55)):
         with portion.of(tables):
             now += seconds
         assert portion.size == size
