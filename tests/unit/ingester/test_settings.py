@@ -152,6 +152,7 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ('spark {\nconf = {\n"spark.executor.memory" = "2gigs"\n}\n}', 15, "a whole number with its unit"),
         ('spark {\nconf = {\n"spark.dstream.results.port" = "x"\n}\n}', 15, "results.port is no port"),
         ('spark {\nconf = {\n"spark.driver.port" = 99999\n}\n}', 15, "spark.driver.port is no port"),
+        ('spark {\nconf = {\n"spark.blockManager.port" = 80\n}\n}', 15, "write one from 1024 to 65535"),
         ('tables = ["B"]', 13, "given twice (first on line 12)"),
         ('poll_interval_defaults {\npoll_interval = "-5s"\n}', 14, "must be more than zero"),
         ('poll_interval_defaults {\npoll_interval = "3m"\n}', 13, "longer than its max_poll_interval"),
