@@ -366,6 +366,10 @@ def not_a_parameter(parameter: str, procedure: str) -> SqlError:
     return SqlError(8145, f"{parameter} is not a parameter for procedure {procedure}.", 16, 2, procedure)
 
 
+def supplied_twice(parameter: str, procedure: str) -> SqlError:
+    return SqlError(8143, f"Parameter '{parameter}' was supplied multiple times.", 16, 2, procedure)
+
+
 def permission_denied(permission: str, name: str, database: str, schema: str) -> SqlError:
     text = f"The {permission} permission was denied on the object '{name}', database '{database}', schema '{schema}'."
     return SqlError(229, text, 14, 5)

@@ -183,22 +183,23 @@ class Procedures:
         text, declared = _unicode(given[0], "@statement"), _declared(_unicode(given[1], "@params") if given[1:] else "")
         variables: dict[str, Typed] = {name: (kind, None) for name, kind in declared.items()}
         outputs: dict[str, str] = {}
+        found = set[str]()
         for index, argument in enumerate(given[2:]):
             if not argument.name and index >= len(declared):
                 raise errors.too_many_arguments("sp_executesql")
             name = argument.name.lower() or list(declared)[index]
             if name not in declared:
                 raise errors.not_a_parameter(name, "sp_executesql")
+            if name in found:
+                raise errors.supplied_twice(name, "sp_executesql")
+            found.add(name)
             if argument.value is not None:
                 kind, value = argument.value
                 variables[name] = (declared[name], None if value is None else converter(kind, declared[name])(value))
             if argument.variable:
                 outputs[name] = argument.variable
-        if declared and len(given) - 2 < len(declared):
-            found = {argument.name.lower() or name for argument, name in zip(given[2:], declared, strict=False)}
-            raise errors.missing_value(
-                _unicode(given[1], "@params"), text, next(name for name in declared if name not in found)
-            )
+        if missing := next((name for name in declared if name not in found), None):
+            raise errors.missing_value(_unicode(given[1], "@params"), text, missing)
         self.session.last_error = 0
         yield from self._nested(self._run_prepared if declared else self._run_text, text, variables, outputs)
         yield ReturnStatus(self.session.last_error)

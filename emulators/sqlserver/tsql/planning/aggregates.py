@@ -56,6 +56,8 @@ class Aggregates(Relations):
         arguments = list(node.expressions)
         if len(arguments) != 1:
             raise errors.argument_count(name.lower(), 1)
+        if self.no_aggregate in (147, 1015) and scope.within():
+            raise errors.unsupported("an aggregate of the query around a subquery, or a misplaced one of its own")
         if self.no_aggregate:
             raise errors.misplaced_aggregate(self.no_aggregate)
         argument, distinct, over = arguments[0], "", self.over

@@ -78,6 +78,11 @@ class Scope:
             return self.parent.cte(name)
         return found
 
+    def within(self) -> bool:
+        """Whether it is a subquery's."""
+        around = self.parent
+        return around is not None and (bool(around.relations) or around.within())
+
     def column(self, name: str, qualifier: Sequence[str], fold: Fold) -> Expr:
         """Raises 207, 209 and 4104."""
         scope: Scope | None = self

@@ -106,7 +106,7 @@ ITEMS: Mapping[int, str] = {
     97: "A common table expression that reads itself needs UNION ALL: 252",
     98: "sys.dm_exec_describe_first_result_set: what the columns of a SELECT are",
     99: "Aggregates and windows where none may stand: 130, 144, 147, 157, 1015, 4108, 4109",
-    100: "sp_executesql: arguments that it misses or does not know: 214, 8144, 8178",
+    100: "sp_executesql: arguments that it misses or does not know: 214, 8143, 8144, 8178",
     101: "Not less and not greater: !< and !>",
     102: "TOP, OFFSET and FETCH of a number of rows that cannot be: 127, 1060, 10742, 10743; constants in ORDER BY: 408",
 }

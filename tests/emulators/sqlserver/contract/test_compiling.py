@@ -196,6 +196,7 @@ def test_a_query_inside_has_aggregates_of_its_own(table: Database, sql: str, row
         ("N'DELETE FROM dbo.t', N'@a int', @a = 1, @b = 2", 8145),
         ("N'DELETE FROM dbo.t WHERE a = @a', N'@a int'", 8178),
         ("N'DELETE FROM dbo.t WHERE a = @a', N'@a int, @b int', @b = 2", 8178),
+        ("N'DELETE FROM dbo.t WHERE a = @a', N'@a int', @a = 1, @a = 1", 8143),
         ("'DELETE FROM dbo.t'", 214),
         ("N'DELETE FROM dbo.t', '@a int', 1", 214),
     ],
@@ -203,7 +204,7 @@ def test_a_query_inside_has_aggregates_of_its_own(table: Database, sql: str, row
 def test_sp_executesql_is_given_what_its_text_declares(table: Database, arguments: str, number: int) -> None:
     """Unicode texts, and a value for each parameter. Else the text does not run.
 
-    Source: Microsoft, "sp_executesql (Transact-SQL)", arguments; "Database engine events and errors", 214, 8144, 8145, 8178.
+    Source: Microsoft, "sp_executesql (Transact-SQL)", arguments; "Database engine events and errors", 214, 8143, 8144, 8145, 8178.
     """
     assert table.error(f"EXEC sp_executesql {arguments}").number == number
     assert table.value("SELECT COUNT(*) FROM dbo.t") == 3

@@ -30,6 +30,10 @@ from .conftest import Client
             "a join inside another one's table",
         ),
         ("(SELECT id FROM t) ORDER BY id DESC", "ORDER behind a query in brackets"),
+        (
+            "SELECT id FROM t GROUP BY id HAVING EXISTS (SELECT 1 FROM t AS u WHERE u.id = MAX(t.id))",
+            "an aggregate of the query around a subquery",
+        ),
         ("SELECT * FROM t PIVOT (SUM(id) FOR v IN ([a])) AS p", "PIVOT"),
         ("SELECT * FROM (SELECT id, v FROM t) s PIVOT (COUNT(id) FOR v IN ([a])) p", "PIVOT"),
         ("SELECT * FROM t JOIN (SELECT id, v FROM t) s PIVOT (COUNT(id) FOR v IN ([a])) p ON 1 = 1", "PIVOT"),
