@@ -44,7 +44,10 @@ class PollIntervals(Settings):
     )
     max_poll_interval: PollInterval = Field(
         default=timedelta(minutes=2),
-        description="Longest time between two checks of an idle table, and so the longest delay of its next change. `2m` spares the database.",
+        description=(
+            "Longest time between two checks of an idle table, and so the longest delay of its next change. Beside tables that are busy it may "
+            "wait for half a second more. `2m` spares the database."
+        ),
     )
 
     @model_validator(mode="after")
