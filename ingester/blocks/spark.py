@@ -13,14 +13,14 @@ from common.config.settings import Location, Settings
 RESULTS_PORT: Final = "spark.dstream.results.port"
 """DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of bundles that still run."""
 _PORTS = (RESULTS_PORT, "spark.driver.port", "spark.blockManager.port")
-_PORT_NUMBERS = {0, *range(1024, 65536)}
-"""Spark ends for others: startServiceOnPort in its Utils."""
+_PORT_NUMBERS = range(1024, 65536)
+"""Spark ends for others, but for 0: startServiceOnPort in its Utils."""
 MEMORY: Final = ("spark.driver.memory", "spark.executor.memory")
 SIZE: Final = re.compile(r"\s*([0-9]{1,15})(?:([kmgt])b?|(b?))\s*", re.IGNORECASE)
 _MEGABYTES = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 """Of each unit. https://spark.apache.org/docs/latest/configuration.html (Application Properties)"""
 _LEAST_MB = 450
-"""Spark starts with no less: 300 MB are its own, and it wants half as much again."""
+"""Spark does not start with less: it reserves 300 MB, and asks for half as much again."""
 _MOST_SLOTS = 1024
 _MASTER = re.compile(
     r"local(\[(?P<slots>[1-9]\d*|\*)(,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
@@ -86,7 +86,7 @@ def _wrong(key: str, value: Any) -> str | None:
         return "is no setting of Spark's: their names begin with spark., as in spark.executor.memory"
     if not isinstance(value, str):
         return None
-    if key in _PORTS and not (re.fullmatch(r"[0-9]{1,5}", value) and int(value) in _PORT_NUMBERS):
+    if key in _PORTS and not (re.fullmatch(r"[0-9]{1,5}", value) and (int(value) == 0 or int(value) in _PORT_NUMBERS)):
         return "is no port: write one from 1024 to 65535, or 0 for any that is free"
     size = SIZE.fullmatch(value) if key in MEMORY else None
     if key in MEMORY and (size is None or int(size[1]) * _MEGABYTES[(size[2] or size[3]).lower()] < _LEAST_MB):
