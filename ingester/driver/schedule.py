@@ -187,12 +187,10 @@ class Schedule:
         are due.
         """
         taken = self._lively.take(now + ahead) if self._lively.first() <= now else []
-        self._looked.update(dict.fromkeys(taken, now))
-        waited, busy = now - self._resting.first(), self._busy(now)
+        waited, busy = now - self._resting.first(), bool(taken) or self._busy(now)
         if waited >= (self._patience() if busy else 0.0):
-            resting = self._resting.take(now + ahead, self._portion(most, waited, busy=busy))
-            self._looked.update(dict.fromkeys(resting, now))
-            taken += resting
+            taken += self._resting.take(now + ahead, self._portion(most, waited, busy=busy))
+        self._looked.update(dict.fromkeys(taken, now))
         return taken
 
     def hurry(self, table: TableName, now: float) -> None:

@@ -309,42 +309,32 @@ def test_without_tables_that_change_all_are_looked_at_together() -> None:
     assert schedule.take(5.0, ahead=0.1, most=2) == idle
 
 
-def test_a_pass_over_tables_that_rest_is_as_large_as_the_last_one_was_quick() -> None:
+def check_sizes(*passes: tuple[int, float, int]) -> None:
+    """Of passes over so many tables, which took so many seconds: the size of the next."""
     now = 0.0
     portion = Portion(lambda: SteadyTime(now))
-    for tables, seconds, size in ((1000, 1.0, 50), (50, 0.1, 32), (32, 0.01, 64), (500, 0.25, 100)):
+    for tables, seconds, size in passes:
         with portion.of(tables):
             now += seconds
         assert portion.size == size
+
+
+def test_a_pass_over_tables_that_rest_is_as_large_as_the_last_one_was_quick() -> None:
+    check_sizes((1000, 1.0, 50), (50, 0.1, 32), (32, 0.01, 64), (500, 0.25, 100))
 
 
 def test_a_long_way_to_the_server_makes_no_pass_smaller() -> None:
-    now = 0.0
-    portion = Portion(lambda: SteadyTime(now))
-    passes = [*[(1, 2.0, 128)] * 4, (1000, 2.04, 1250), (1000, 2.5, 100), (1, 3.0, 100), (1000, 2.5, 100)]
-    for tables, seconds, size in passes:  # one long trip is a wait for something else
-        with portion.of(tables):
-            now += seconds
-        assert portion.size == size
+    one_long_trip = (1, 3.0, 100)  # a wait for something else
+    check_sizes(*[(1, 2.0, 128)] * 4, (1000, 2.04, 1250), (1000, 2.5, 100), one_long_trip, (1000, 2.5, 100))
 
 
 def test_one_quick_pass_over_few_tables_makes_none_over_all_of_them() -> None:
     """A pass over a thousand tables kept a change waiting for half a second, after one over fifty had been within its time."""
-    now = 0.0
-    portion = Portion(lambda: SteadyTime(now))
-    for tables, seconds, size in ((45, 0.03, 75), (75, 0.06, 62), (62, 0.0001, 124)):
-        with portion.of(tables):
-            now += seconds
-        assert portion.size == size
+    check_sizes((45, 0.03, 75), (75, 0.06, 62), (62, 0.0001, 124))
 
 
 def test_a_pass_over_a_part_takes_nothing_from_what_larger_ones_have_shown() -> None:
-    now = 0.0
-    portion = Portion(lambda: SteadyTime(now))
-    for tables, seconds, size in ((1000, 0.05, 1000), (333, 0.01, 1000), (111, 0.004, 1000), (111, 0.1, 55)):
-        with portion.of(tables):
-            now += seconds
-        assert portion.size == size
+    check_sizes((1000, 0.05, 1000), (333, 0.01, 1000), (111, 0.004, 1000), (111, 0.1, 55))
 
 
 def test_it_is_quiet_until_the_next_table_that_changes_is_due() -> None:
